@@ -418,7 +418,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/apis/describe_user_scram_credentials": "broker/apis/test_alter_user_scram_credentials",
     "broker/apis/sasl_authenticate": "broker/access/test_authentication",
     "broker/apis/sasl_handshake": "broker/access/test_authentication",
-    "cluster/controller/security": "broker/apis/test_create_acls",
     "broker/apis/allocate_producer_ids": "broker/test_controller_requests",
     "broker/apis/alter_partition": "broker/test_controller_requests",
     "broker/apis/broker_heartbeat": "broker/test_controller_requests",

@@ -9,10 +9,11 @@ import threading
 import httpx
 import pytest
 
+from moldau.web import server
 from moldau.web.application import Application
 from moldau.web.authentication import BasicAuthentication
 from moldau.web.routes import Route
-from moldau.web.server import Listener, ListenerOptions, _warn_of_open_listener
+from moldau.web.server import Listener, ListenerOptions, _guard_open_listener
 from moldau.web.tls import TlsOptions
 
 
@@ -89,7 +90,7 @@ def test_a_listener_that_is_open_to_the_network(
     ca = tls_files / "client.pem" if client_ca else None
     tls = TlsOptions(tls_files / "server.pem", tls_files / "server.key", ca)
     with Listener(ListenerOptions(host, tls=tls)) as listener, caplog.at_level(logging.WARNING):
-        _warn_of_open_listener(Application(test_service(), **basic), listener)
+        _guard_open_listener(Application(test_service(), **basic), listener)
     assert ("open to the network" in caplog.text) is warns
 
 
@@ -154,3 +155,18 @@ def test_a_port_that_is_taken_may_be_another_one():
             Listener(ListenerOptions(port=first.port))
         with Listener(ListenerOptions(port=first.port, or_free_port=True)) as second:
             assert second.port != first.port
+
+
+def connected(serving):
+    return socket.create_connection(("127.0.0.1", httpx.URL(serving.url).port), 20)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /text HT", b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\nGET"])
+def test_who_does_not_end_a_request_is_not_waited_for(run_service, monkeypatch, said):
+    monkeypatch.setattr(server, "HEADERS_SECONDS", 0.3)
+    with run_service() as serving, connected(serving) as late:
+        late.sendall(said)
+        answer = b""
+        while part := late.recv(1000):
+            answer += part
+    assert answer.count(b"HTTP/1.1 200 OK") == said.count(b"\r\n\r\n")

@@ -43,7 +43,8 @@ class MetadataChanges:
         self._replicas.apply(old, new)
         self._groups.follow(old, new)
         self._transactions.follow(old, new)
-        if old.topics_by_name is not new.topics_by_name:
+        # What an expression of a group means depends on topics, and on rights to know of them.
+        if old.topics_by_name is not new.topics_by_name or old.security.acls is not new.security.acls:
             self._notify_groups(old, new)
 
     def _notify_groups(self, old: ClusterImage, new: ClusterImage) -> None:

@@ -10,7 +10,6 @@ left to the caller.
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import socket
 import ssl
@@ -22,12 +21,15 @@ from types import TracebackType
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from moldau.base.host_names import is_loopback
 from moldau.web.application import Application
 from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
 
+#: How long the headers of a request may take.
+HEADERS_SECONDS = 30.0
 #: Addresses that stand for all of this machine.
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
 
@@ -90,10 +92,41 @@ class Listener:
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate.
+
+    Who opens a connection and says nothing, or its headers letter by letter, is not waited for: there are
+    only so many connections.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._waits_for_headers():
+            self._forget_patience()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_patience()
+        super().connection_lost(exc)
+
+    def _waits_for_headers(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _forget_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if self._waits_for_headers():
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
@@ -119,7 +152,7 @@ async def serve(
     application: Application, listener: Listener, ready: Callable[[], None], stop: asyncio.Event
 ) -> None:
     """Runs until ``stop``."""
-    _warn_of_open_listener(application, listener)
+    _guard_open_listener(application, listener)
     server = _Server(_config(application, listener), ready)
 
     async def end_when_stopped() -> None:
@@ -155,10 +188,16 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
     return config
 
 
-def _warn_of_open_listener(application: Application, listener: Listener) -> None:
+def _guard_open_listener(application: Application, listener: Listener) -> None:
+    """Without a login: foreign pages are kept from a listener of this machine, and one of the network is told
+    of.
+    """
     tls = listener.options.tls
     shows_certificate = tls is not None and tls.client_authorities is not None
-    if application.authenticates or shows_certificate or is_loopback(listener.options.host):
+    if application.authenticates or shows_certificate:
+        return
+    if is_loopback(listener.options.host):
+        application.own_names = (listener.advertised_host.lower(),)
         return
     log.warning(
         "listener %s is open to the network on %s:%d without authentication; "
@@ -167,10 +206,3 @@ def _warn_of_open_listener(application: Application, listener: Listener) -> None
         listener.options.host or "*",
         listener.port,
     )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -88,7 +88,7 @@ def test_a_report_comes_while_the_body_goes_on(broker, start):
         cluster = proxy.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
         host, _, port = proxy.url.rpartition("/")[2].partition(":")
         with socket.create_connection((host, int(port)), timeout=60) as wire, wire.makefile("rb") as answer:
-            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: x\r\n"
+            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: localhost\r\n"
             wire.sendall(
                 f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
             )
@@ -108,7 +108,7 @@ def test_a_client_that_goes_leaves_what_it_sent(broker, start):
         cluster = proxy.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
         host, _, port = proxy.url.rpartition("/")[2].partition(":")
         with socket.create_connection((host, int(port)), timeout=60) as wire, wire.makefile("rb") as answer:
-            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: x\r\n"
+            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: localhost\r\n"
             wire.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
             record = json.dumps({"value": text("v")}).encode()
             wire.sendall(b"%x\r\n%s\r\n" % (len(record), record))
