@@ -485,10 +485,10 @@ class Log:
             return None
         if not self._segments.active.write_txn_index():
             return None
+        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
         epochs = self.leader_epochs
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}
         epochs.dirty = False
-        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
         return flush_state.begin(self._files, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
