@@ -669,6 +669,21 @@ class TestFlush:
         assert log.recovery_point == 4
         assert log.begin_flush() is None
 
+    def test_what_takes_the_place_of_what_was_cut_is_not_flushed_with_it(
+        self, node: Any, make_batch: MakeBatch
+    ) -> None:
+        log = node.log()
+        log.append(make_batch(4), 0, NOW)
+        job = log.begin_flush()
+        assert job is not None
+        log.truncate_to(0, NOW)
+        log.append(make_batch(6), 0, NOW)
+        job.run()
+        log.finish_flush(job)
+        assert log.recovery_point == 0
+        log.flush()
+        assert log.recovery_point == 6
+
     def test_what_is_flushed_survives_a_power_cut(
         self, make_node: Any, make_batch: MakeBatch, read_all: ReadAll
     ) -> None:

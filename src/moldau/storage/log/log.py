@@ -548,8 +548,7 @@ class Log:
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
             return
-        if offset < self.flush_state.recovery_point:
-            self.flush_state.recovery_point = offset
+        if self.flush_state.cut(offset):
             self.before_truncation()
         self._segments.truncate(offset, now_ms)
         self._configure(self._segments.active)
