@@ -633,6 +633,19 @@ class TestCut:
         assert log.append(make_batch(), 1, NOW).base_offset == 2
         assert [record.offset for record in read_all(node.restart())] == [2]
 
+    def test_a_log_that_begins_again_has_nothing_open(self, node: Any, make_batch: MakeBatch) -> None:
+        """What was open here may have ended in what is missing: nobody would end it here."""
+        log = node.log()
+        log.append(make_batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+        log.roll(NOW)
+        log.delete_records_before(1)
+        log.delete_old_segments(NOW)
+        log.restart_at(100, NOW)
+        log.append_batches(make_batch(base_offset=100), NOW)
+        for begun in (log, node.restart()):
+            assert begun.stable_offset_below(101) == 101
+            assert begun.active_producers() == []
+
 
 class TestReplicas:
     def test_batches_with_offsets(self, node: Any, make_batch: MakeBatch, read_all: ReadAll) -> None:

@@ -25,7 +25,7 @@ from moldau.protocol.records import (
     BatchHeader,
 )
 from moldau.storage.errors import CorruptLogError, next_step, repair_steps
-from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
+from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
 from moldau.storage.log.flush import MAY_PASS, FlushJob, FlushState
@@ -556,8 +556,7 @@ class Log:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.leader_epochs.truncate_from_end(offset)
-        snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
-        self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
+        snapshots = self._segments.remove_snapshots(above=offset)
         load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         logger.info("%s: cut to offset %d", self.topic_partition, offset)
         self.after_truncation(offset)
@@ -568,6 +567,8 @@ class Log:
         if self._segments.active.base_offset != offset:
             self._segments.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
             self._configure(self._segments.active)
+        self.producers.clear()  # a transaction that is open here may have ended in what is missing
+        self._segments.remove_snapshots(above=-1)
         self.log_start_offset = self.log_end_offset = self.flush_state.recovery_point = offset
         self.leader_epochs.clear()
         self._changed = True

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from moldau.storage.compaction.cleaned_segment import remove_leftovers
-from moldau.storage.file_names import DELETED_SUFFIX, SWAP_SUFFIX
+from moldau.storage.file_names import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.jobs import DropJob
 from moldau.storage.log.segment import Segment
@@ -214,6 +214,12 @@ class Segments:
         place = active.locate(offset)
         if place is not None:
             active.truncate(place[0], offset)
+
+    def remove_snapshots(self, *, above: int) -> list[int]:
+        """Removes the snapshots of producers above an offset; returns the offsets of the others."""
+        known = snapshot_offsets(self._files.list_sizes(self.directory))
+        self.remove(snapshot_path(self.directory, offset) for offset in known if offset > above)
+        return [offset for offset in known if offset <= above]
 
     def _not_loaded(self, segment: Segment) -> None:
         if segment in self._loaded:
