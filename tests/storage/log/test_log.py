@@ -573,6 +573,21 @@ class TestEpochs:
         assert log.leader_epochs.entries() == [(0, 2)]
 
 
+class TestEnd:
+    def test_an_end_is_behind_what_was_read_and_not_far(self, node: Any, make_batch: MakeBatch) -> None:
+        log = node.log(LogConfig(segment_bytes=1000, index_interval_bytes=200))
+        for _ in range(40):
+            log.append(make_batch(), 0, NOW)
+        for offset in range(40):
+            for most in (1, 150, 400, FAR):
+                piece = log.read(offset, most, 40, at_least_one=True)
+                assert piece is not None
+                end = log.segments.end_of(piece, offset, 40)
+                last = max(read(log, offset, most, 40))
+                assert last < end <= last + 5
+                assert log.segments.end_of(piece, offset, last + 1) == last + 1
+
+
 class TestCut:
     def test_delete_records(self, node: Any, make_batch: MakeBatch, files: Files) -> None:
         log = node.log(LogConfig(segment_bytes=300))

@@ -7,7 +7,7 @@ reader compares what it finds there with the batch that it points to.
 import struct
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
@@ -112,6 +112,11 @@ class OffsetIndex(_Index):
         if at < 0:
             return -1, 0
         return self._offsets[at] + self.base_offset, self._positions[at]
+
+    def offset_behind(self, position: int) -> int | None:
+        """The offset of the first entry that points there or behind; None without one."""
+        at = bisect_left(self._positions, position)
+        return self._offsets[at] + self.base_offset if at < len(self._offsets) else None
 
     def last(self) -> tuple[int, int]:
         """(offset, position) of the last entry, or (-1, 0)."""

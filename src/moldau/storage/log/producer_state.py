@@ -284,7 +284,8 @@ class ProducerStates:
         while unreplicated and unreplicated[0].last_offset < high_watermark:
             unreplicated.popleft()
         offsets = [each.first_offset for each in unreplicated]
-        offsets.extend(list(self._ongoing)[:1])
+        if (first_open := self.first_open_offset()) is not None:
+            offsets.append(first_open)
         return max(min(offsets), log_start_offset) if offsets else None
 
     # -- snapshots

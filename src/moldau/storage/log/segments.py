@@ -98,6 +98,19 @@ class Segments:
                 size = first_end - position
         return Slice(segment.file, position, size)
 
+    def end_of(self, found: Slice, offset: int, bound_offset: int) -> int:
+        """An offset above those in the bytes that ``read`` has found for ``offset``.
+
+        As near as the index tells without a look at the batches; ``bound_offset`` at most.
+        """
+        for segment in self.from_offset(offset):
+            if segment.path(LOG_SUFFIX) == found.file.path:
+                end = segment.offset_index.offset_behind(found.position + found.size)
+                if end is None and segment is not self.active:
+                    end = self._bases[bisect_right(self._bases, segment.base_offset)]
+                return bound_offset if end is None else min(end, bound_offset)
+        return bound_offset
+
     def _bound(self, segment: Segment, bound_offset: int) -> int:
         """The position of the first batch that ends at or after ``bound_offset``."""
         if segment is not self.active and bound_offset >= self.active.base_offset:
