@@ -254,7 +254,7 @@ class Partition:
         if checked is None:
             appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
         else:
-            appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
+            appended = log.append_checked(records, checked, self.leader_epoch, now_ms, produce_version)
         self.appends += 1
         self.bytes_in += len(records)
         if not alone:

@@ -200,16 +200,15 @@ class Log:
                 records, header = transform(records, header, config, topic_partition, now_ms, limits)
         except KafkaError as error:
             raise self._append_error(error) from None
-        return self.append_checked(records, header, leader_epoch, now_ms, internal=internal)
+        return self.append_checked(records, header, leader_epoch, now_ms, produce_version, internal=internal)
 
     def check(
         self, records: memoryview, now_ms: int, produce_version: int, limits: BatchLimits
     ) -> tuple[memoryview, BatchHeader]:
         """A batch as ``append_checked`` takes it; works in any thread."""
+        known = self._config, self.topic_partition
         try:
-            return check_and_transform(
-                records, self._config, self.topic_partition, now_ms, produce_version, limits
-            )
+            return check_and_transform(records, *known, now_ms, produce_version, limits)
         except KafkaError as error:
             raise self._append_error(error) from None
 
@@ -219,6 +218,7 @@ class Log:
         header: BatchHeader,
         leader_epoch: int,
         now_ms: int,
+        produce_version: int = 13,
         *,
         internal: bool = False,
     ) -> Appended:
@@ -231,7 +231,7 @@ class Log:
                 if internal:
                     check_internal_batch(self.producers, records, header)
                 else:
-                    duplicate = self.producers.check(header)
+                    duplicate = self.producers.check(header, produce_version)
             except KafkaError as error:
                 raise self._append_error(error) from None
         if duplicate is not None:
