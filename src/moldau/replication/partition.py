@@ -578,4 +578,7 @@ def _start_of_batch(log: Log, offset: int) -> int:
     found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
     if found is None:
         return offset
-    return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    try:
+        return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    except OSError as error:
+        raise log.handle_read_error(error) from error
