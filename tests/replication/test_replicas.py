@@ -42,7 +42,8 @@ class OnTheSpot(Executor):
 class Node:
     def __init__(self, values: Mapping[str, Any]) -> None:
         clock = SteppedClock(frozen=True, start_ms=NOW)
-        self.logs = Logs(MemoryFiles(), ["/data"], NODE_ID, None, clock, config_of=lambda topic: LogConfig())
+        self.files = MemoryFiles()
+        self.logs = Logs(self.files, ["/data"], NODE_ID, None, clock, config_of=lambda topic: LogConfig())
         self.logs.open()
         self.executor = OnTheSpot()
         self.image = EMPTY_IMAGE
@@ -148,6 +149,53 @@ def test_requests_that_wait_together_share_one_sync(node: Node) -> None:
         found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
         await asyncio.gather(*(node.replicas.flush(found) for _ in range(5)))
         assert found.leading_log().recovery_point == 1
+
+    asyncio.run(play())
+    assert node.executor.calls == 1
+
+
+def test_who_waits_behind_a_sync_that_failed_is_not_told_that_all_is_well(values: Mapping[str, Any]) -> None:
+    """The disk is out of use by then, and nobody syncs what came last."""
+    node, batch = Node(values), encode_batch([Record(0, NOW, b"k", b"v")])
+
+    async def play() -> list[Any]:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        node.files.faults.flush_fails = True
+        first = node.replicas.flush(found)
+        await asyncio.sleep(0)  # it has begun
+        found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        return await asyncio.gather(first, node.replicas.flush(found), return_exceptions=True)
+
+    outcomes = asyncio.run(play())
+    assert [each.code for each in outcomes] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+def test_a_sync_that_cannot_begin_keeps_nobody_waiting(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
+        log = found.leading_log()
+        log.roll(NOW)
+        (sealed, _) = log.segments
+        sealed.unload()
+        node.files.remove(sealed.info().path)
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="flush failed"):
+                await asyncio.wait_for(node.replicas.flush(found), 10)
+
+    asyncio.run(play())
+
+
+def test_what_is_on_the_disk_already_needs_no_sync(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
+        for _ in range(2):
+            await node.replicas.flush(found)
 
     asyncio.run(play())
     assert node.executor.calls == 1

@@ -49,8 +49,10 @@ class MetadataChanges:
 
     def _notify_groups(self, old: ClusterImage, new: ClusterImage) -> None:
         """Offsets of topics that are gone go too; members may get other partitions."""
-        deleted = old.topics_by_name.keys() - new.topics_by_name.keys()
-        if deleted:
+        # By their ids: one of the same name may have come in the same change.
+        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
+        if gone:
+            deleted = {old.topics_by_id[topic_id].name for topic_id in gone}
             self._groups.notify_all(lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
         self._groups.notify_all(lambda shard, now_ms: shard.metadata_changed(now_ms))
 

@@ -254,7 +254,7 @@ class Partition:
         if checked is None:
             appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
         else:
-            appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
+            appended = log.append_checked(records, checked, self.leader_epoch, now_ms, produce_version)
         self.appends += 1
         self.bytes_in += len(records)
         if not alone:
@@ -578,4 +578,7 @@ def _start_of_batch(log: Log, offset: int) -> int:
     found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
     if found is None:
         return offset
-    return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    try:
+        return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    except OSError as error:
+        raise log.handle_read_error(error) from error

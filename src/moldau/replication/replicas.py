@@ -394,9 +394,15 @@ class Replicas:
 
     async def _sync(self, partition: Partition) -> KafkaError | None:
         partition_log = partition.log
-        job = partition_log.begin_flush() if partition_log is not None else None
-        if partition_log is None or job is None:
-            return None
+        if partition_log is None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, partition.offline_reason)
+        try:
+            job = partition_log.begin_flush()
+        except OSError as error:
+            partition_log.handle_disk_error("flush", error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {error}")
+        if job is None:
+            return _why_not_flushed(partition_log)
         began = stopwatch()
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         now = stopwatch()
@@ -405,6 +411,14 @@ class Replicas:
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
+
+
+def _why_not_flushed(partition_log: Log) -> KafkaError | None:
+    """Where there is no job: why the disk may lack what was appended; None where it has everything."""
+    if partition_log.offline is None and partition_log.recovery_point >= partition_log.log_end_offset:
+        return None
+    reason = partition_log.offline or "what belongs to it cannot be written now"
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {reason}")
 
 
 def _seen(future: "asyncio.Future[None]") -> None:

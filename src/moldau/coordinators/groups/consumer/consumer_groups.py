@@ -138,7 +138,11 @@ class ConsumerGroups:
             group = self._existing_or_new(operation, request.group_id)
             request.member_id = request.member_id or self._new_member_id(operation)
             self._newest = request.group_id, client.may_describe
-        return heartbeats.Heartbeat(self._update(operation, group), request, client).decide()
+        answer = heartbeats.Heartbeat(self._update(operation, group), request, client).decide()
+        replaced = self._groups.get(request.group_id)
+        if isinstance(replaced, ClassicGroup):
+            migration.release(operation, replaced)
+        return answer
 
     def _new_member_id(self, operation: Operation) -> str:
         return (self._environment.new_member_id or operation.new_id)()
