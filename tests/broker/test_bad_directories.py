@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.base.names import TopicPartition
 from moldau.coordinators.runtime import partition_of
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -209,10 +210,12 @@ def test_others_lead_what_is_on_a_disk_that_breaks() -> None:
     with Cluster(2, settings) as cluster:
         cluster[1].create_topic("t", partitions=4)
 
+        last = TopicPartition("t", 3)
+
         def in_sync() -> list[set[int]]:
             return [set(each.isr) for each in cluster.image.topics_by_name["t"].partitions]
 
-        wait_until(lambda: all("t" in broker.topics() for broker in cluster.brokers.values()))
+        wait_until(lambda: all(broker.node.replicas.get(last) for broker in cluster.brokers.values()))
         # The second partition of each broker is on its second disk, and so is the fourth.
         victim = cluster.leader("t", 1)
         other = 3 - victim
