@@ -435,7 +435,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/coordination/group_requests": "broker/apis/test_describe_groups",
     "broker/coordination/groups": "broker/apis/test_consumer_group_heartbeat",
     "broker/coordination/markers": "broker/apis/test_write_txn_markers",
-    "broker/coordination/producer_ids": "broker/apis/test_init_producer_id",
     "client/admin/access": "cli/kafka_tools/access/test_acls",
     "client/consumer/fetcher": "client/consumer/test_consumer",
     "client/consumer/raw_reader": "client/snapshots/test_snapshots",

@@ -19,7 +19,7 @@ from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import LogConfig
 from moldau.testing import Broker
-from tests.shared.waiting import turns
+from tests.shared.waiting import turns, until
 
 NODE_ID, ELSEWHERE = 1, 2
 ORDERS = bytes(15) + b"\x01"
@@ -107,6 +107,22 @@ def test_another_leader(node: Node) -> None:
     assert refusal(found.leading_log) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_smaller_isr_commits_only_what_the_configs_of_its_moment_allow() -> None:
+    """Both came at once: what is committed with one replica would not be on those that may be elected."""
+    values: dict[str, Any] = {"min.insync.replicas": 1, "moldau.mirror.state": "none"}
+    node = Node(values)
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE))
+    found = node.replicas.find("orders", 0)
+    batch = encode_batch([Record(0, NOW, b"k", b"v")])
+    found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+    values["min.insync.replicas"] = 2
+    node.change(PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (NODE_ID,), NODE_ID, 0, 1))
+    assert found.high_watermark == 0
+    values["min.insync.replicas"] = 1
+    node.change(PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (NODE_ID,), NODE_ID, 0, 2))
+    assert found.high_watermark == 1
+
+
 def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> None:
     async def play() -> None:
         node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
@@ -120,6 +136,46 @@ def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> 
     asyncio.run(play())
     assert refusal(lambda: node.replicas.find("orders", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert node.logs.get(TopicPartition("orders", 0)) is None
+
+
+def test_what_was_deleted_while_the_broker_was_away_is_set_aside(node: Node) -> None:
+    """Nobody deletes data because the metadata do not name it; but it is no partition any more."""
+    places = [TopicPartition("orders", each) for each in range(3)]
+    for place in places:
+        node.logs.open_partition(place, ORDERS, LogConfig())
+    gone = bytes(15) + b"\x07"
+    node.logs.open_partition(TopicPartition("gone", 0), gone, LogConfig())
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID), partition(1, ELSEWHERE))
+    assert [log.topic_partition for log in node.logs] == places[:1]
+    left = {name.rpartition(".")[0] for name in node.files.list_directory("/data") if name.endswith("-stray")}
+    assert left == {"orders-1", "orders-2", "gone-0"}
+    node.change(partition(1, NODE_ID))
+    assert node.replicas.find("orders", 1).leading_log().log_end_offset == 0
+
+
+def test_a_deleted_partition_is_forgotten_off_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the same name that comes later does not wait for the device, on whichever broker."""
+
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE, leader=ELSEWHERE))
+        node.logs.checkpoint({})
+        (directory,) = node.logs.directories
+        place = TopicPartition("orders", 0)
+        assert directory.has_checkpointed(place)
+        node.change(TopicDeleted(ORDERS))
+        await until(lambda: not directory.has_checkpointed(place))
+        assert node.executor.calls == 1
+        written: list[object] = []
+        monkeypatch.setattr(directory, "write_checkpoint", lambda *arguments: written.append(arguments))
+        again = bytes(15) + b"\x02"
+        node.change(
+            TopicCreated(again, "orders"),
+            PartitionChanged(again, 0, (NODE_ID, ELSEWHERE), (ELSEWHERE,), ELSEWHERE, 0, 0),
+        )
+        assert node.replicas.find("orders", 0).log is not None
+        assert written == []
+
+    asyncio.run(play())
 
 
 def test_listeners_are_called_once_for_all_that_was_appended_together(node: Node) -> None:

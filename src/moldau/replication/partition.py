@@ -509,10 +509,14 @@ class Partition:
             self._isr_proposer.propose(self, leading.propose(isr))
 
     def shrink_isr(self, now_ms: int) -> None:
-        """Proposes to go on without the followers that lag too much."""
+        """Proposes to go on without the followers that lag too much, and asks again what was not answered.
+
+        Nobody may come for whom was waited so far: what is committed now is looked up as well.
+        """
         leading = self.leading
-        if leading is None or self.log is None or len(leading.isr) <= 1:
+        if leading is None or self.log is None or len(self.replicas) <= 1:
             return
+        self._advance(self.log, now_ms)
         isr = leading.shrunk_isr(self.log.log_end_offset, now_ms, self._isr_proposer.lag_time_ms)
         if isr is not None:
             logger.info(
@@ -521,6 +525,9 @@ class Partition:
                 sorted(set(leading.isr) - set(isr)),
                 list(leading.isr),
             )
+        else:
+            isr = leading.doubtful_isr()
+        if isr is not None:
             self._isr_proposer.propose(self, leading.propose(isr))
 
     def replication_outcome(self, leader_epoch: int, last_offset: int) -> ErrorCode | None:

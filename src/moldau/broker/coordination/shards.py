@@ -42,7 +42,10 @@ class InternalTopic:
         topic = TopicToCreate(
             self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs
         )
-        (outcome,) = await create(services, [topic])
+        try:
+            (outcome,) = await create(services, [topic])
+        except KafkaError as error:  # there was no way to the controller
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
         if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
 
@@ -73,6 +76,11 @@ class Coordinator(Generic[ShardType]):
             else:
                 self.runtime.unload(index)
         self._partitions = len(partitions)
+
+    def let_go(self) -> None:
+        """This node leads nothing, whatever the image says: who waits here is sent elsewhere."""
+        for index in range(self._partitions):
+            self.runtime.unload(index)
 
     def _listen(self, index: int) -> None:
         """Replies of a shard go out when its partition has committed the records behind them.
