@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -27,6 +28,9 @@ from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
+
+#: How long the headers of a request may take.
+_HEADERS_SECONDS = 30.0
 
 #: Addresses that stand for all of this machine.
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
@@ -90,13 +94,33 @@ class Listener:
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate.
+
+    A connection whose client does not get to the end of a request's headers is closed: it would count among
+    the open ones for ever.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        #: Since when headers are waited for; None while there is a request, or nothing of the next one.
+        self._waiting_since: float | None = None
+        self._wait_for_headers()
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wait_for_headers()
+        else:
+            self._waiting_since = None
+
+    def _wait_for_headers(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
+        due = self._waiting_since + _HEADERS_SECONDS
+        self.timeout_keep_alive_task = self.loop.call_at(due, self.timeout_keep_alive_handler)
 
 
 class _Server(uvicorn.Server):

@@ -74,6 +74,8 @@ class Instances:
             await instance.close()
         except KafkaError as error:
             log.info("consumer %s of group %s ended: %s", instance.name, instance.group_id, error)
+        except Exception:  # a bug of ours: the others have to end, too
+            log.exception("consumer %s of group %s did not end well", instance.name, instance.group_id)
 
     async def _reap(self) -> None:
         """Ends instances whose clients have gone."""
