@@ -49,6 +49,9 @@ def test_problems(http, caplog):
     assert problem(http.put("/text")) == (405, 405)
     assert problem(http.get("/text", headers={"accept": "text/html"})) == (406, 406)
     assert problem(http.post("/echo", content=b"x", headers={"content-type": "text/x"})) == (415, 415)
+    page = {"Origin": "http://other.example"}
+    assert problem(http.post("/echo", content=b"{}", headers=page)) == (403, 403)
+    assert http.post("/echo", content=b"{}", headers={**page, "Content-Type": "application/json"}).is_success
     for wrong in (b"{", b"[]", b"[" * 100_000):
         assert problem(http.post("/echo", content=wrong)) == (400, 400)
     assert problem(http.get("/numbers", params={"offset": "x"})) == (400, 400)

@@ -1,6 +1,12 @@
 import pytest
 
-from moldau.web.media_types import ANY, accepted, check_content_encoding, check_content_type
+from moldau.web.media_types import (
+    ANY,
+    accepted,
+    check_content_encoding,
+    check_content_type,
+    check_sender,
+)
 from moldau.web.problems import Problem
 
 OFFERED = ("application/vnd.a+json", "application/json")
@@ -35,6 +41,16 @@ def test_bodies():
     for method in ("POST", "PUT", "PATCH"):
         with pytest.raises(Problem, match="HTTP 415"):
             check_content_type(method, "text/plain", OFFERED)
+
+
+def test_pages_of_other_sites():
+    for origin in (None, "http://a:1", "https://a:1"):
+        check_sender("POST", origin, "a:1")
+    check_sender("GET", "http://evil", "a:1")
+    for origin in ("http://evil", "http://a:2", "null"):
+        with pytest.raises(Problem) as refused:
+            check_sender("POST", origin, "a:1")
+        assert refused.value.status == 403
 
 
 def test_a_service_may_take_anything():

@@ -2,7 +2,8 @@
 
 Every request takes the same way: whether there is capacity for it (503), its headers (431), who asks (401)
 and whether that is too often (429), which media type (406), which route (404, 405), which body (415), the
-handler, and where another instance leads, the same request there once more.
+handler, and where another instance leads, the same request there once more. What a page of another site may
+send without asking is refused (403).
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style, or a page of a
 service for people. Every answer carries the request's id. No header lets a foreign web page read an answer
@@ -30,7 +31,7 @@ from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybod
 from moldau.web.call import Asked, Call
 from moldau.web.forwarding import EVENT_STREAM, Forwarding
 from moldau.web.limits import Limits, check_headers
-from moldau.web.media_types import accepted, check_content_encoding, check_content_type
+from moldau.web.media_types import accepted, check_content_encoding, check_content_type, check_sender
 from moldau.web.openapi import Description, document
 from moldau.web.problems import Problem, ProblemStyle, error_code_and_message, http_problem
 from moldau.web.rates import Rates
@@ -179,7 +180,10 @@ class Application:
         matched = self._route(request, found)
         check_content_encoding(_header(request, b"content-encoding"))
         body_types = matched.route.body_types or service.body_types
-        check_content_type(request.method, _header(request, b"content-type"), body_types)
+        content_type = _header(request, b"content-type")
+        check_content_type(request.method, content_type, body_types)
+        if not content_type:
+            check_sender(request.method, _header(request, b"origin"), _header(request, b"host"))
         asked = Asked(request, matched, given.principal, given.request_id, self.limits, given.media_type)
         call = self._make_call(asked)
         given.call = call

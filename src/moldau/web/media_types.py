@@ -49,6 +49,16 @@ def check_content_encoding(header: str | None) -> None:
         )
 
 
+def check_sender(method: str, origin: str | None, host: str | None) -> None:
+    """Of what has no media type, only that which no page of another site has sent is taken (403).
+
+    Browsers let any page send it without asking here; for the types that are taken here they ask first, and
+    get no permission.
+    """
+    if method not in ("GET", "HEAD") and origin is not None and origin.partition("://")[2] != host:
+        raise http_problem(403, "A page of another site may not send this: say what it is (Content-Type)")
+
+
 def check_content_type(method: str, header: str | None, allowed: Sequence[str]) -> None:
     """A body that is said to be something else is refused (415); one without a name is taken."""
     if header is None or method not in ("POST", "PUT", "PATCH"):
