@@ -172,5 +172,6 @@ class Sessions:
 
     async def _end(self, which: Callable[[Session], bool]) -> None:
         ended = [key for key, each in self._sessions.items() if not each.users and which(each)]
-        for key in ended:
-            await self._sessions.pop(key).close()
+        # All of them go at once: nobody gets one that waits for its end.
+        for session in [self._sessions.pop(key) for key in ended]:
+            await session.close()
