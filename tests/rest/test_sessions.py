@@ -3,7 +3,7 @@
 import asyncio
 
 from moldau.client.transport.security import PLAINTEXT
-from moldau.rest.sessions import Session, Sessions, SessionOptions
+from moldau.rest.sessions import Session, SessionOptions, Sessions
 
 
 def test_nobody_gets_a_session_that_is_about_to_end():
