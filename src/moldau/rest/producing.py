@@ -91,8 +91,11 @@ async def send_plain(
     for chosen, places in _by_partition(records, partition, partition_count):
         for part in (places,) if size <= limit else _in_batches(records, places, limit):
             keys = None if records.keys is None else _those(records.keys, part)
-            place = topic, chosen
-            share = await batches.add(place, _those(records.values, part), keys, min(size, limit))
+            place, values = (topic, chosen), _those(records.values, part)
+            if size <= limit:
+                share = await batches.add(place, values, keys, size)
+            else:  # those of one partition have to stay in their order
+                share = await batches.add_alone(place, values, keys)
             sent.append((part, place, share))
     return [Written(places, *await batches.outcome(place, share)) for places, place, share in sent]
 

@@ -78,9 +78,11 @@ class Batch:
 
     def finish(self, partition: int, outcome: int | KafkaError) -> None:
         for share in self.shares:
-            known = not isinstance(outcome, KafkaError) and outcome >= 0
+            found = outcome
+            if not isinstance(found, KafkaError) and found >= 0:
+                found += share.begin
             if not share.outcome.done():  # whoever asked may have gone
-                share.outcome.set_result((partition, outcome + share.begin if known else outcome))
+                share.outcome.set_result((partition, found))
 
 
 class SharedBatches:
@@ -100,14 +102,18 @@ class SharedBatches:
             if collected.takes(values, keys, size):
                 return collected.add(values, keys, size)
             self._send_collected(place)
+        if place not in self._on_their_way or place[0] in self._never_shared:
+            return await self.add_alone(place, values, keys)
+        batch = self._collected[place] = Batch()
+        loop = asyncio.get_running_loop()
+        batch.timer = loop.call_later(_LINGER_SECONDS, self._send_collected, place)
+        return batch.add(values, keys, size)
+
+    async def add_alone(self, place: Place, values: Column, keys: Column | None) -> Share:
+        """The same for records that leave at once, behind all that left like this before."""
         batch = Batch()
-        share = batch.add(values, keys, size)
-        if place in self._on_their_way and place[0] not in self._never_shared:
-            self._collected[place] = batch
-            loop = asyncio.get_running_loop()
-            batch.timer = loop.call_later(_LINGER_SECONDS, self._send_collected, place)
-        else:
-            await self._send(place, batch)
+        share = batch.add(values, keys, 0)
+        await self._send(place, batch)
         return share
 
     async def outcome(self, place: Place, share: Share) -> Outcome:
@@ -120,10 +126,7 @@ class SharedBatches:
             if len(self._never_shared) >= _MOST_TOPICS:
                 self._never_shared.clear()
             self._never_shared.add(place[0])
-        batch = Batch()
-        alone = batch.add(share.values, share.keys, 0)
-        await self._send(place, batch)
-        return await alone.outcome
+        return await (await self.add_alone(place, share.values, share.keys)).outcome
 
     def _send_collected(self, place: Place) -> None:
         batch = self._collected.pop(place, None)

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from starlette.requests import ClientDisconnect
-
 from moldau.client.producer.producer import Delivery
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import formats, problems
@@ -28,6 +26,7 @@ from moldau.rest.json_stream import ObjectSplitter, StreamError
 from moldau.rest.producing import OutgoingRecord
 from moldau.rest.schema_formats import WantedSchema, Writer
 from moldau.rest.sessions import Session
+from moldau.web.call import ClientGone
 from moldau.web.json_text import read_json
 from moldau.web.problems import Problem, http_problem
 from moldau.web.routes import Streamed
@@ -117,7 +116,7 @@ async def _read(call: RestCall, session: Session, waiting: "asyncio.Queue[_Sent 
         await waiting.put(problems.bad_request(f"The request is no JSON: {error}"))
     except TimeoutError:
         await waiting.put(Problem(408, 408, "No record came for too long"))
-    except ClientDisconnect:
+    except ClientGone:
         pass  # what came is sent, and nobody is left to read its reports
     except Exception:  # a bug of ours: without a word the client would see nothing but the end
         log.exception("request %s failed", call.request_id)
