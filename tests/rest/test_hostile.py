@@ -51,6 +51,7 @@ def proxy(broker, start):
 BODIES = {
     "deep lists": b'{"records":' + b"[" * 100_000,
     "deep and closed": b'{"records":[{"value":' + b"[" * 5_000 + b"]" * 5_000 + b"}]}",
+    "deeper than is written": b'{"records":[{"value":' + b"[" * 300 + b"]" * 300 + b"}]}",
     "just too deep": b'{"records":[{"value":' + b"[" * 63 + b"]" * 63 + b"}]}",
     "deep objects": b'{"a":' * 50_000,
     "not a number": b'{"records":[{"value":NaN}]}',

@@ -187,7 +187,8 @@ class Application:
         matched = self._route(request, found)
         check_content_encoding(_header(request, b"content-encoding"))
         body_types = matched.route.body_types or service.body_types
-        check_content_type(request.method, _header(request, b"content-type"), body_types)
+        content_type = _header(request, b"content-type")
+        check_content_type(request.method, content_type, body_types)
         asked = Asked(request, matched, given.principal, given.request_id, self.limits, given.media_type)
         call = self._make_call(asked)
         given.call = call

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -29,7 +30,8 @@ from moldau.web.tls import TlsOptions
 log = logging.getLogger("moldau.web")
 
 #: How long the headers of a request may take.
-HEADERS_SECONDS = 30.0
+_HEADERS_SECONDS = 30.0
+
 #: Addresses that stand for all of this machine.
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
 
@@ -94,42 +96,31 @@ class Listener:
 class _Protocol(H11Protocol):
     """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate.
 
-    Who opens a connection and says nothing, or its headers letter by letter, is not waited for: there are
-    only so many connections.
+    A connection whose client does not get to the end of a request's headers is closed: it would count among
+    the open ones for ever.
     """
-
-    _patience: asyncio.TimerHandle | None = None
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self._waits_for_headers():
-            self._forget_patience()
-        elif self._patience is None:
-            self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_patience()
-        super().connection_lost(exc)
-
-    def _waits_for_headers(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _forget_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _lose_patience(self) -> None:
-        self._patience = None
-        if self._waits_for_headers():
-            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
+        #: Since when headers are waited for; None while there is a request, or nothing of the next one.
+        self._waiting_since: float | None = None
+        self._wait_for_headers()
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wait_for_headers()
+        else:
+            self._waiting_since = None
+
+    def _wait_for_headers(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
+        due = self._waiting_since + _HEADERS_SECONDS
+        self.timeout_keep_alive_task = self.loop.call_at(due, self.timeout_keep_alive_handler)
 
 
 class _Server(uvicorn.Server):
