@@ -3,11 +3,13 @@
 import json
 import threading
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest.consumers.reader import Reader
+from moldau.web.limits import Limits
 from tests.shared.waiting import wait_until
 
 V2 = "application/vnd.kafka.v2+json"
@@ -306,6 +308,24 @@ def test_a_long_poll_ends_when_records_come(broker, http, consumer):
     fill(broker, count=1)
     asking.join(60)
     assert values(answers[0].json()) == [0]
+
+
+def test_long_polls_leave_room_for_other_requests(broker, start):
+    limits = Limits(max_concurrent_requests=1)
+    with start(limits=limits, proxy={"max_consumers": 1}) as proxy:
+        proxy.http.post("/consumers/g", json={"name": "c", "auto.offset.reset": "earliest"})
+        path = "/consumers/g/instances/c"
+        proxy.http.post(f"{path}/subscription", json={"topics": ["t"]})
+        broker.create_topic("t", 1)
+        poll = f"{proxy.url}{path}/records?timeout=60000"
+        asking = threading.Thread(target=httpx.get, args=(poll,), kwargs={"timeout": 120})
+        asking.start()
+        (instance,) = proxy.service.consumers._instances.values()
+        wait_until(lambda: instance.busy)
+        assert proxy.http.get("/topics").json() == ["t"]
+        fill(broker, count=1)
+        asking.join(60)
+        assert not asking.is_alive()
 
 
 @pytest.mark.parametrize(
