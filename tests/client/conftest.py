@@ -12,7 +12,7 @@ import pytest
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.framing import read_request_header, skip_header_tags
+from moldau.protocol.framing import skip_header_tags
 from moldau.protocol.messages import load
 from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from moldau.protocol.messages.metadata import (
@@ -23,6 +23,7 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.protocol.schema import declaration
 from tests.shared.ports import free_port
+from tests.shared.request_headers import read_request_header
 from tests.shared.waiting import turns
 
 CLOSE = object()
