@@ -64,10 +64,13 @@ class Coordinator(Generic[ShardType]):
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Loads what this node leads now, lets go of what it does not."""
-        topic = new.topics_by_name.get(self.topic.name)
-        if topic is old.topics_by_name.get(self.topic.name):
+        topic, before = (image.topics_by_name.get(self.topic.name) for image in (new, old))
+        if topic is before:
             return
         partitions = () if topic is None else topic.partitions
+        if topic is not None and before is not None and topic.topic_id != before.topic_id:
+            for index in range(self._partitions):  # it was made again in the same change
+                self.runtime.unload(index)
         for index in range(max(self._partitions, len(partitions))):
             leads = index < len(partitions) and partitions[index].leader == self._node_id
             if leads:
