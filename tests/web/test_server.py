@@ -94,7 +94,7 @@ def test_a_listener_that_is_open_to_the_network(
     assert ("open to the network" in caplog.text) is warns
 
 
-_REQUEST = b"GET /text HTTP/1.1\r\nHost: x\r\n\r\n"
+_REQUEST = b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.mark.parametrize("sent", [b"", _REQUEST[:20], _REQUEST + _REQUEST[:20]])
