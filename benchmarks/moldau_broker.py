@@ -19,4 +19,5 @@ class MoldauBroker(BrokerProcess):
 
     def command(self) -> list[str]:
         settings = [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
-        return [str(MOLDAU), "broker", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
+        place = [] if "listeners" in self.settings else ["--port", str(self.port)]
+        return [str(MOLDAU), "broker", *place, "--data-dir", str(self.data_dir), *settings]

@@ -28,8 +28,8 @@ for a default timeout of a minute get a shorter one through `--command-config`.
 - **stderr differs**: the same but for the words on standard error
 - **same in part**: what is there is the same; the reason says what is missing
 - **differs on purpose**: with the reason
-- **not yet**: needs a part of the platform that later work brings
-- **not repeatable**: prints internal records of the captured node
+- **not repeatable**: prints what is in no other run, as internal records of the captured node
+- **not applicable**: is about a part of Apache Kafka that Moldau does not have
 """
 TITLES = {
     ("java", "moldau"): "Kafka's tools, Moldau",

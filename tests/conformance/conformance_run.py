@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from benchmarks.apache_kafka import ApacheKafka
-from benchmarks.brokers import BrokerProcess
-from benchmarks.moldau_broker import MOLDAU, MoldauBroker
+from benchmarks.moldau_broker import MOLDAU
 from tests.conformance.conformance_report import Check
+from tests.conformance.golden_nodes import NODES
 from tests.conformance.golden_replay import Outcome, Replay
 from tests.conformance.golden_scenarios import SCENARIOS
 from tests.conformance.kafka_tools import JavaTools, MoldauTools, Tools
@@ -24,8 +22,6 @@ PAIRINGS: tuple[Pairing, ...] = (
     ("moldau", "kafka"),
     ("java", "kafka"),
 )
-# The settings of the captured node.
-SETTINGS = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
 def available_pairings() -> list[Pairing]:
@@ -68,9 +64,6 @@ class ConformanceRun:
         tools, broker_name = pairing
         scenario = next(scenario for scenario in SCENARIOS if scenario.transcript == transcript)
         directory = self._directory / f"{tools}-{broker_name}-{transcript}"
-        broker_type: Callable[..., BrokerProcess] = {"kafka": ApacheKafka, "moldau": MoldauBroker}[
-            broker_name
-        ]
-        with broker_type(directory, SETTINGS) as broker:
-            replay = Replay(scenario, broker, self._tools[tools], self.java_tools, self._directory / "work")
+        with NODES[scenario.node](broker_name, directory) as node:
+            replay = Replay(scenario, node, self._tools[tools], self.java_tools, self._directory / "work")
             return list(replay.outcomes())

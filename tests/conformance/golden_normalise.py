@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from tests.conformance.golden_transcripts import GOLDEN_ADDRESS, Block, Printed
+from tests.conformance.golden_nodes import Place
+from tests.conformance.golden_transcripts import Block, Printed
 
 View = Callable[[str], str]
 
@@ -29,6 +28,7 @@ ALWAYS = (
         "deadlineMs=N, tries=N, nextAllowedTryMs=N",
     ),
     (re.compile(r"timed out at \d+ after \d+ attempt"), "timed out at N after N attempt"),
+    (re.compile(r"Request\(processor=.*?envelope=None\)"), "Request(…)"),
     (re.compile(r"less than the first timestamp \d+"), "less than the first timestamp N"),
     (re.compile(r"\t(at |\.\.\. \d+ more|<\d+ stack frames>).*(\n|$)"), ""),
     (re.compile(r" --command-config \S*impatient.properties"), ""),
@@ -36,20 +36,13 @@ ALWAYS = (
 USAGE = re.compile(r"^(<usage table omitted>|Option\s+Description|[Uu]sage: ).*\Z", re.MULTILINE | re.DOTALL)
 OPTION_SET = re.compile(r"\[\[([\w-]+(?:\], \[[\w-]+)+)\]\]")
 WORD_SET = re.compile(r"(Valid (?:states|types) are|of these options): (.+)")
+OPERATION_SET = re.compile(r"(?<=only supports operations \[)([\w, ]+)")
 NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}")
 MORE_LINES = re.compile(r"^<\d+ more lines>\n?", re.MULTILINE)
 UNCOMPARED = re.compile(r"$|hint: |The consumer rebalance protocol \(KIP-848\)| at \[Source: ")
 JAVA_EXCEPTION = re.compile(r"(Caused by: )?(java|org\.apache\.kafka|com\.fasterxml)\.[\w.$]+(:|$)")
 LOG_LINE = re.compile(r"^\[[^]]+\] (ERROR|WARN) .*$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a transcript is replayed: the words that stand for 127.0.0.1:22092 and DATA."""
-
-    address: str
-    data_dir: Path
 
 
 def normalise(block: Block, printed: Printed, place: Place) -> Printed:
@@ -60,13 +53,15 @@ def normalise(block: Block, printed: Printed, place: Place) -> Printed:
 
 
 def _common(text: str, place: Place) -> str:
-    text = text.replace(place.address, GOLDEN_ADDRESS).replace(str(place.data_dir), "DATA")
-    port, golden_port = place.address.rpartition(":")[2], GOLDEN_ADDRESS.rpartition(":")[2]
-    text = re.sub(rf"\b{port}\b", golden_port, text)
+    for here, golden in (*place.directories.items(), *place.addresses.items()):
+        text = text.replace(here, golden)
+    for here, golden in place.addresses.items():
+        text = re.sub(rf"\b{here.rpartition(':')[2]}\b", golden.rpartition(":")[2], text)
     for pattern, replacement in ALWAYS:
         text = pattern.sub(replacement, text)
     text = OPTION_SET.sub(lambda found: "[[" + "], [".join(sorted(found[1].split("], ["))) + "]]", text)
     text = WORD_SET.sub(lambda found: f"{found[1]}: {', '.join(sorted(found[2].split(', ')))}", text)
+    text = OPERATION_SET.sub(_sorted_list, text)
     return USAGE.sub("<usage>", text)
 
 
@@ -96,6 +91,10 @@ def views(block: Block) -> list[View]:
         chosen.append(sort_lines)
     if "kafka-consumer-groups" in line:
         chosen.append(sort_tables)
+    if "kafka-acls" in line:
+        chosen.append(sort_acls)
+    if "kafka-delegation-tokens" in line:
+        chosen += [hide_tokens, sort_tables]
     if "kafka-groups" in line:
         chosen.append(sort_lines)
     if "kafka-transactions" in line:
@@ -157,6 +156,25 @@ def merge_events(text: str) -> str:
         elif shown not in others:
             others.append(shown)
     return "\n".join([*others, *sorted(records), f"{count} records consumed"])
+
+
+def sort_acls(text: str) -> str:
+    """Each ACL with its resource, in the order of their text: Kafka prints both in the order of a hash."""
+    lines, resource = [], ""
+    for line in (each.strip() for each in text.splitlines()):
+        if "for resource" in line:
+            resource = line
+        elif line:
+            lines.append(f"{resource} {line}" if line.startswith("(") else line)
+    return sort_lines("\n".join(lines))
+
+
+def hide_tokens(text: str) -> str:
+    """Ids, keys and times of delegation tokens; the padding that follows from their width."""
+    text = re.sub(r"[\w+/-]{86}==|X{86}==", "HMAC", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d", "TIME", text)
+    text = re.sub(r"(?<=tokenId : )[\w-]{22}|^[\w-]{22}(?= HMAC)", "TOKEN", text, flags=re.MULTILINE)
+    return re.sub(r" +", " ", text)
 
 
 def first_line(text: str) -> str:

@@ -9,20 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.conformance.golden_nodes import Kind
 from tests.conformance.golden_transcripts import Block
 
-# What Moldau's broker does not do yet: removed from here when the issue that brings it is done.
-BROKER_NOT_YET = {
-    "quotas": "quotas come with a later issue",
-    "SCRAM users": "SCRAM comes with a later issue",
-    "client metrics": "client metrics subscriptions come with a later issue",
-    "broker unregistration": "more than one broker comes with a later issue",
-}
-# What Moldau's tools do not do yet, whichever broker they ask.
-TOOLS_NOT_YET = {
-    **BROKER_NOT_YET,
-    "transactions": "transactions in Moldau's producer-perf-test come with a later issue",
-}
 # What Moldau will never have.
 NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not in a KRaft log"}
 # What no run can repeat, a real Kafka included.
@@ -30,6 +19,7 @@ NOT_REPEATABLE = {
     "captured history": "prints internal records of groups, transactions and brokers of the capture",
     "captured logging": "prints the loggers of the captured process",
     "captured groups": "lists all groups of the captured node (for lists see the clients above)",
+    "random placement": "which broker is the first is drawn",
 }
 
 NEEDS: tuple[tuple[str, str], ...] = (
@@ -39,12 +29,8 @@ NEEDS: tuple[tuple[str, str], ...] = (
         r"kafka-groups.sh .*--list( --consumer| --share| --group-type (classic|share)| --protocol \S+)?$",
         "captured groups",
     ),
-    (r"perf-test.* --transactional-id", "transactions"),
-    (r"SCRAM|--describe --entity-type users( --entity-name alice)?$|--user alice", "SCRAM users"),
-    (r"--entity-type (clients|users|ips)", "quotas"),
-    (r"--entity-type client-metrics", "client metrics"),
-    (r"kafka-cluster.sh unregister", "broker unregistration"),
     (r"--cluster-metadata-decoder", "KRaft log"),
+    (r"--topic (dflt|rf3)\b| --generate$", "random placement"),
 )
 
 # Commands that wait for Kafka's default of 60 s; they get a shorter timeout through --command-config.
@@ -71,8 +57,11 @@ class Stage:
 
     before: int
     fixtures: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
     starts: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
+    stops_brokers: tuple[int, ...] = ()
+    starts_brokers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +69,7 @@ class Scenario:
     """How one transcript is replayed: fixtures of java/Fixtures.java, then tool commands, then its blocks."""
 
     transcript: str
+    node: Kind = "one"
     fixtures: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
     differs: tuple[Difference, ...] = ()
@@ -102,6 +92,21 @@ TWO_PHASE_COMMIT = Difference(
     "broker",
     "Kafka has InitProducerId v6 (two-phase commit, KIP-939) but does not advertise it; Moldau does",
 )
+REQUEST_NAMED = Difference(
+    r"kafka-acls.sh .*22294",
+    "broker",
+    "Kafka's message names an object of its own process; Moldau's says what was refused",
+)
+LOGIN_EXPLAINED = Difference(
+    r"bad\.properties",
+    "tools",
+    "Moldau's tools also say where and as whom, and which settings to look at",
+)
+OWN_TOKENS = Difference(
+    r"--describe$",
+    "tools",
+    "Kafka's tool says that it asks for the tokens of the current user, and asks for those of nobody",
+)
 PERF_LOAD = (
     "kafka-producer-perf-test",
     *("--topic", "perf", "--num-records", "30000", "--record-size", "100", "--throughput", "-1"),
@@ -112,6 +117,25 @@ PERF_TRANSACTIONS = (
     *("--topic", "perf", "--num-records", "2000", "--record-size", "100", "--throughput", "-1"),
     *("--bootstrap-server", "127.0.0.1:22092", "--transactional-id", "pt", "--transaction-duration-ms", "50"),
 )
+
+METRICS_SUBSCRIPTION = (
+    "kafka-client-metrics",
+    *("--alter", "--name", "cm1", "--interval", "30000", "--match", "client_id=a.*"),
+    *("--metrics", "org.apache.kafka.producer.", "--bootstrap-server", "127.0.0.1:22092"),
+)
+MOVED_LOAD = (
+    "kafka-producer-perf-test",
+    *("--topic", "mv", "--num-records", "20000", "--record-size", "1000", "--throughput", "-1"),
+    *("--bootstrap-server", "127.0.0.1:22311"),
+)
+#: Moves of empty partitions, which had ended when the next command was captured.
+SHORT_MOVES = r"plan2?\.json.* --execute"
+
+
+def _topic(name: str, replicas: str) -> tuple[str, ...]:
+    at = ("--bootstrap-server", "127.0.0.1:22311")
+    return ("kafka-topics", "--create", "--topic", name, "--replica-assignment", replicas, *at)
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("topics"),
@@ -147,6 +171,26 @@ SCENARIOS: tuple[Scenario, ...] = (
         stages=(Stage(1, starts=("open transaction",)), Stage(16, fixtures=("transaction",))),
     ),
     Scenario("verifiable", fixtures=("ver",)),
+    Scenario("client-metrics", commands=(METRICS_SUBSCRIPTION,)),
+    Scenario("acls", node="secured", fixtures=("topics",), differs=(REQUEST_NAMED, LOGIN_EXPLAINED)),
+    Scenario("delegation-tokens", node="secured", differs=(OWN_TOKENS,)),
+    Scenario("leader-election", fixtures=("topics",)),
+    Scenario(
+        "topics-3-brokers",
+        node="three",
+        commands=(_topic("mv", "2:1,1:3"), _topic("dflt", "1:2,2:3,3:1")),
+        stages=(
+            Stage(10, stops_brokers=(3,)),
+            Stage(20, stops_brokers=(2,)),
+            Stage(23, starts_brokers=(2, 3)),
+        ),
+    ),
+    Scenario(
+        "reassign-partitions",
+        node="three",
+        commands=(_topic("mv", "1:2,2:1"),),
+        stages=(Stage(18, commands=(MOVED_LOAD,)),),
+    ),
 )
 
 
@@ -155,15 +199,12 @@ def need_of(block: Block) -> str | None:
 
 
 def missing(need: str | None, tools: str, broker: str) -> tuple[str, str] | None:
-    """Status and reason when these tools or this broker cannot serve a command that needs this."""
-    if need is None:
-        return None
+    """Status and reason of a command that is not run with these tools and this broker."""
     if need in NOT_REPEATABLE:
         return "not repeatable", NOT_REPEATABLE[need]
-    if "moldau" in (tools, broker) and need in NOT_APPLICABLE:
+    if need in NOT_APPLICABLE and "moldau" in (tools, broker):
         return "not applicable", NOT_APPLICABLE[need]
-    not_yet = (BROKER_NOT_YET if broker == "moldau" else {}) | (TOOLS_NOT_YET if tools == "moldau" else {})
-    return ("not yet", not_yet[need]) if need in not_yet else None
+    return None
 
 
 def known_difference(scenario: Scenario, block: Block, tools: str, broker: str) -> str:
@@ -177,3 +218,7 @@ def known_difference(scenario: Scenario, block: Block, tools: str, broker: str) 
 
 def is_impatient(block: Block) -> bool:
     return any(re.search(pattern, block.line) for pattern in IMPATIENT)
+
+
+def is_short_move(block: Block) -> bool:
+    return re.search(SHORT_MOVES, block.line) is not None

@@ -60,6 +60,13 @@ def test_a_follower_comes_in_at_the_high_watermark_and_the_start_of_the_epoch() 
     assert leading.expanded_isr(2, 0, anybody) is None, "it is in already"
 
 
+def test_in_sync_replicas_are_named_in_the_order_of_their_ids() -> None:
+    """Kafka's tools print them as they are."""
+    leading = LeaderState(described((1, 3)), 8, NOW)
+    leading.fetch(2, 8, 0, 10, NOW)
+    assert leading.expanded_isr(2, 8, anybody) == (1, 2, 3)
+
+
 def test_one_proposal_at_a_time_and_it_counts_until_it_is_answered() -> None:
     leading = LeaderState(described((1, 2)), 0, NOW)
     leading.fetch(2, 5, 0, 5, NOW)

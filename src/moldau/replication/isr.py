@@ -194,7 +194,7 @@ class LeaderState:
         end_offset = self.followers[replica].log_end_offset
         if end_offset < high_watermark or end_offset < self.epoch_start_offset or not is_eligible(replica):
             return None
-        return (*self.isr, replica)
+        return tuple(sorted((*self.isr, replica)))  # the order in which Kafka's leaders have them
 
     def shrunk_isr(self, leader_end_offset: int, now_ms: int, lag_time_ms: int) -> tuple[int, ...] | None:
         """The in-sync replicas without those that lag too much; None when all of them keep up."""

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
     try:
         asyncio.run(_execute(given, console))
     except KafkaError as error:
-        first, *rest = execution_lines(error)
+        first, *rest = execution_lines(_with_the_words_of_the_java_client(error, given))
         cause = first.removeprefix("java.util.concurrent.ExecutionException: ")
         print_error(f"Executing consumer group command failed due to {cause}", console, [first, *rest])
     except ToolError as error:
@@ -136,6 +136,15 @@ def main(arguments: Sequence[str], console: Console) -> int:
             trace.append(f"Caused by: {error.message}")
         print_error(f"Executing consumer group command failed due to {sentence(error)}", console, trace)
     return 0
+
+
+def _with_the_words_of_the_java_client(error: KafkaError, given: Given) -> KafkaError:
+    """Whoever may not describe a group is told so when its coordinator is looked up."""
+    if error.code != ErrorCode.GROUP_AUTHORIZATION_FAILED or error.message or len(given.values("group")) != 1:
+        return error
+    key = f"CoordinatorKey(idValue='{given.values('group')[0]}', type=GROUP)"
+    said = f"FindCoordinator request for groupId `{key}` failed due to authorization failure"
+    return KafkaError(error.code, said)
 
 
 def print_error(text: str, console: Console, trace: Sequence[str] = ()) -> None:

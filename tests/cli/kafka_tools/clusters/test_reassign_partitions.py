@@ -132,11 +132,23 @@ def test_bad_plans(run: Run, tmp_path: Path) -> None:
         return run("reassign_partitions", "--reassignment-json-file", path, "--execute")
 
     assert execute(("mv", 0, [1, 9])).out[0] == "Error: Unknown broker id 9"
-    assert execute(("nope", 0, [1])).out[0] == (
-        "Error: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: Topic nope not found."
-    )
+    unknown = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: Topic nope not found."
+    assert execute(("nope", 0, [1])).out == [
+        f"Error: {unknown}",
+        f"java.util.concurrent.ExecutionException: {unknown}",
+        f"Caused by: {unknown}",
+        "",
+    ]
     missing = run("reassign_partitions", "--reassignment-json-file", "none.json", "--execute")
-    assert (missing.code, missing.out[0]) == (1, "Error: Unable to read file none.json")
+    assert (missing.code, missing.out) == (
+        1,
+        [
+            "Error: Unable to read file none.json",
+            "java.io.IOException: Unable to read file none.json",
+            "Caused by: java.nio.file.NoSuchFileException: none.json",
+            "",
+        ],
+    )
     assert (
         run("reassign_partitions", "--execute").err[0]
         == 'Missing required argument "[reassignment-json-file]"'

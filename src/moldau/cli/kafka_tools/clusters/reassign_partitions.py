@@ -5,6 +5,7 @@ Prints what Kafka's ReassignPartitionsCommand prints, without the stack frames o
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.clusters.directory_moves import (
@@ -25,7 +26,6 @@ from moldau.cli.kafka_tools.clusters.reassignment_plan import (
     plan_text,
     throttled_replicas,
 )
-from moldau.cli.kafka_tools.delete_records import read_file
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -33,7 +33,12 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
     read_properties,
     with_bootstrap_server,
 )
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
+from moldau.cli.kafka_tools.framework.exceptions import (
+    ToolError,
+    exception_line,
+    execution_lines,
+    sentence,
+)
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.admin import Admin
@@ -47,7 +52,7 @@ from moldau.client.admin.descriptions import (
 from moldau.client.admin.replicas import ongoing_moves, reassign
 from moldau.cluster.controller.placement import place_replicas
 from moldau.cluster.image import BrokerImage
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 TOOL = Tool(
@@ -128,11 +133,13 @@ def main(arguments: Sequence[str], console: Console) -> int:
         for name in _NUMBERS:
             _check_number(given, name)
         return asyncio.run(_run(action, given, console))
-    except (KafkaError, ToolError) as error:
-        causes = error.causes if isinstance(error, ToolError) else ()
-        for line in (f"Error: {sentence(error)}", exception_line(error), *causes, ""):
-            console.print(line)
-        return 1
+    except KafkaError as error:
+        lines = [f"Error: {exception_line(error)}", *execution_lines(error)]
+    except ToolError as error:
+        lines = [f"Error: {sentence(error)}", exception_line(error), *error.causes]
+    for line in (*lines, ""):
+        console.print(line)
+    return 1
 
 
 def _check_number(given: Given, name: str) -> None:
@@ -149,7 +156,7 @@ async def _run(action: str, given: Given, console: Console) -> int:
     plan: Plan = {}
     directories: Directories = {}
     if action in ("execute", "verify", "cancel"):
-        text = read_file(given.value("reassignment-json-file"))
+        text = _text(given.value("reassignment-json-file"))
         plan, directories = parse_plan(text), parse_directories(text)
     properties = read_properties(given.value("command-config"))
     async with await open_cluster(
@@ -169,6 +176,16 @@ async def _run(action: str, given: Given, console: Console) -> int:
         return await (work.verify if action == "verify" else work.cancel)(plan, directories)
 
 
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        unreadable = ToolError("java.io.IOException", f"Unable to read file {path}")
+        if isinstance(error, FileNotFoundError):
+            unreadable.causes = [f"Caused by: java.nio.file.NoSuchFileException: {path}"]
+        raise unreadable from None
+
+
 class _Work:
     """One action against one cluster; each returns the exit code."""
 
@@ -179,7 +196,7 @@ class _Work:
 
     async def generate(self) -> int:
         brokers = parse_brokers(self._given.value("broker-list"))
-        names = parse_topics(read_file(self._given.value("topics-to-move-json-file")))
+        names = parse_topics(_text(self._given.value("topics-to-move-json-file")))
         described = await self._described(names)
         current: Plan = {
             TopicPartition(topic.name, each.index): each.replicas
@@ -308,11 +325,7 @@ class _Work:
         for name in names:
             topic = found.get(name)
             if not isinstance(topic, TopicDescription):
-                raise ToolError(
-                    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException",
-                    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "
-                    f"Topic {name} not found.",
-                )
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} not found.")
             described.append(topic)
         return described
 
