@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from moldau.cli.output import note, shown
+from moldau.cli.session import servers_of_profile
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
@@ -43,6 +44,7 @@ servers_option = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
+    callback=servers_of_profile,
     metavar="HOST:PORT[,…]",
     help="One or more brokers of the cluster.",
 )

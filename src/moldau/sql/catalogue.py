@@ -5,7 +5,7 @@ give the same catalogue again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moldau.sql.errors import SqlError
@@ -146,3 +146,7 @@ def _window_of(properties: Mapping[str, Any]) -> Window | None:
         raise SqlError("WINDOW_TYPE needs WINDOW_SIZE, as in '1 HOUR'.")
     size = parse_duration(properties["WINDOW_SIZE"]) if "WINDOW_SIZE" in properties else 0
     return Window(kind, size)
+
+
+def written_by(source: Source, query_id: str) -> Source:
+    return replace(source, query_id=query_id)

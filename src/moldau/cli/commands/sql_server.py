@@ -23,7 +23,7 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.session import bootstrap_option, client_settings, client_settings_arguments
 
 if TYPE_CHECKING:
     from moldau.sql.server.server import ServerOptions
@@ -81,9 +81,9 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
             f"the SQL server needs {error.name}. Next: pip install 'moldau[sql-server]'"
         ) from error
     servers = options["bootstrap_server"]
-    runner = (
-        None if options["no_queries"] else QueryProcesses(servers, options["home"], options["run_options"])
-    )
+    # Queries log in as the server does.
+    run_options = (*client_settings_arguments(), *options["run_options"])
+    runner = None if options["no_queries"] else QueryProcesses(servers, options["home"], run_options)
     return ServerOptions(
         servers,
         client_security(client_settings()),

@@ -15,7 +15,12 @@ import click
 
 from moldau.cli.output import note
 from moldau.cli.running import APPLICATION, servers_option, start, until_asked
-from moldau.cli.session import pairs
+from moldau.cli.session import (
+    client_settings,
+    client_settings_arguments,
+    client_settings_options,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from moldau.streams.runner.running import RunningProgram, RunSettings
@@ -89,10 +94,11 @@ home_option = click.option(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help='An option of format("moldau"), for TLS and SASL; repeatable.',
+    help='An option of format("moldau"); repeatable. Others see it in the list of processes.',
 )
 @click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
 @home_option
+@client_settings_options
 def run(file: str, detach: bool, **given: Any) -> None:
     """Run the program of FILE: a Structured Streaming query, exactly once.
 
@@ -120,7 +126,8 @@ def run(file: str, detach: bool, **given: Any) -> None:
                 raise click.ClickException(
                     f"application {name} runs already: 'moldau streams stop {name}' ends it"
                 )
-            start(APPLICATION, directory, child_command(file, name, home, given))
+            command = [*child_command(file, name, home, given), *client_settings_arguments()]
+            start(APPLICATION, directory, command)
             return
         settings = _settings(given, home)
         note(f"starting Spark ({settings.master or 'local[*]'}) for {Path(file).name}")
@@ -136,7 +143,7 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
 
     streams = StreamsOptions(
         given["bootstrap_servers"],
-        pairs(given["options"], "--option"),
+        _login() | pairs(given["options"], "--option"),
         given["failing_records"],
         given["bad_records"],
         given["dead_letter_topic"],
@@ -159,6 +166,12 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
         given["metrics_port"],
         given["http_port"],
     )
+
+
+def _login() -> dict[str, str]:
+    """How the program proves to the cluster who it is, as options of ``format("moldau")``."""
+    prefixes = ("security.", "sasl.", "ssl.")
+    return {f"kafka.{key}": value for key, value in client_settings().items() if key.startswith(prefixes)}
 
 
 @contextmanager

@@ -1,0 +1,32 @@
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from moldau.cli.commands import streams_run
+from moldau.cli.main import cli
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "streams" / "word_count.py")
+
+
+def test_a_program_reaches_the_cluster_of_its_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def foreground(program: Any, name: str, settings: Any) -> None:
+        found.append(settings.streams)
+        raise click.ClickException("that is enough")
+
+    monkeypatch.setattr(streams_run, "_foreground", foreground)
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "MOLDAU_BOOTSTRAP_SERVERS": None}
+    for arguments in (
+        ["profile", "add", "prod", "-b", "kafka.example:9093", "-X", "security.protocol=SSL"],
+        ["streams", "run", EXAMPLE, "--home", str(tmp_path), "--profile", "prod"],
+    ):
+        result = CliRunner().invoke(cli, arguments, env=environment)
+    (options,) = found
+    assert options.bootstrap_servers == "kafka.example:9093", result.output
+    assert options.options == {"kafka.security.protocol": "SSL"}
