@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -55,3 +56,14 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     key.write_text("")
     refused = CliRunner().invoke(sql_server, ["--tls-key", str(key)])
     assert "give --tls-cert too" in refused.output
+
+
+def test_queries_log_in_as_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=s\n")
+    found: list[Any] = []
+    monkeypatch.setattr("moldau.cli.commands.sql_server._run", found.append)
+    given = ["--command-config", str(file), "--run-option=--workers=2"]
+    assert CliRunner().invoke(sql_server, given).exit_code == 0
+    (options,) = found
+    assert options.runner._options == ("--command-config", str(file), "--workers=2")

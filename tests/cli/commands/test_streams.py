@@ -2,9 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import click
+import pytest
 from click.testing import CliRunner, Result
 
+from moldau.cli.commands import streams_run
 from moldau.cli.commands.streams_run import child_command
 from moldau.cli.main import cli
 from moldau.pipelines.directory import PipelineDirectory, PipelineState
@@ -107,3 +111,20 @@ def test_the_background_gets_the_same_options() -> None:
     command = child_command("words.py", "words", Path("/home"), given)
     assert command[command.index("--name") + 1] == "words"
     assert command[-3:] == ["--once", "--conf", "a=b"]
+
+
+def test_the_login_of_a_program_stands_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands on the command line is in the list of processes."""
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.username=ann\nsasl.password=s\nclient.id=x\n")
+    found: list[Any] = []
+
+    def foreground(program: Any, name: str, settings: Any) -> None:
+        found.append(settings.streams.options)
+        raise click.ClickException("that is enough")
+
+    monkeypatch.setattr(streams_run, "_foreground", foreground)
+    invoke(tmp_path, "run", EXAMPLE, "--command-config", str(file), "--option", "kafka.sasl.username=bob")
+    assert found == [
+        {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.username": "bob", "kafka.sasl.password": "s"}
+    ]

@@ -14,7 +14,7 @@ from moldau.cli.commands.registry import credentials
 from moldau.cli.commands.sql import functions_option
 from moldau.cli.output import log_to_stderr
 from moldau.cli.service import run_service
-from moldau.cli.session import client_settings, client_settings_options
+from moldau.cli.session import client_settings, client_settings_arguments, client_settings_options
 
 if TYPE_CHECKING:
     from moldau.sql.server.server import ServerOptions
@@ -133,9 +133,9 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
     certificate = options["tls_cert"]
     tls = TlsOptions(certificate, options["tls_key"], options["tls_client_ca"]) if certificate else None
     servers = options["bootstrap_servers"]
-    runner = (
-        None if options["no_queries"] else QueryProcesses(servers, options["home"], options["run_options"])
-    )
+    # Queries log in as the server does.
+    run_options = (*client_settings_arguments(), *options["run_options"])
+    runner = None if options["no_queries"] else QueryProcesses(servers, options["home"], run_options)
     return ServerOptions(
         servers,
         security,

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note
-from moldau.cli.session import pairs
+from moldau.cli.session import (
+    client_settings,
+    client_settings_arguments,
+    client_settings_options,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from moldau.streams.runner.running import RunningProgram, RunSettings
@@ -103,10 +108,11 @@ home_option = click.option(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help='An option of format("moldau"), for TLS and SASL; repeatable.',
+    help='An option of format("moldau"); repeatable. Others see it in the list of processes.',
 )
 @click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
 @home_option
+@client_settings_options
 def run(file: str, detach: bool, **given: Any) -> None:
     """Run the program of FILE: a Structured Streaming query, exactly once.
 
@@ -144,7 +150,7 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
 
     streams = StreamsOptions(
         given["bootstrap_servers"],
-        pairs(given["options"], "--option"),
+        _login() | pairs(given["options"], "--option"),
         given["failing_records"],
         given["bad_records"],
         given["dead_letter_topic"],
@@ -167,6 +173,12 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
         given["metrics_port"],
         given["http_port"],
     )
+
+
+def _login() -> dict[str, str]:
+    """How the program proves to the cluster who it is, as options of ``format("moldau")``."""
+    prefixes = ("security.", "sasl.", "ssl.")
+    return {f"kafka.{key}": value for key, value in client_settings().items() if key.startswith(prefixes)}
 
 
 @contextmanager
@@ -243,8 +255,8 @@ def _detach(file: str, name: str, home: Path, given: dict[str, Any]) -> None:
     directory.path.mkdir(parents=True, exist_ok=True)
     with open(directory.log_path, "ab") as log:
         child = subprocess.Popen(
-            child_command(file, name, home, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
+            [*child_command(file, name, home, given), *client_settings_arguments()],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     note(f"starting application {name} in the background (process {child.pid})")
     deadline = time.monotonic() + _DETACHED_SECONDS
