@@ -13,7 +13,7 @@ from moldau.web import server
 from moldau.web.application import Application
 from moldau.web.authentication import BasicAuthentication
 from moldau.web.routes import Route
-from moldau.web.server import Listener, ListenerOptions, _guard_open_listener
+from moldau.web.server import Listener, ListenerOptions, OpenToNetwork, _guard_open_listener
 from moldau.web.tls import TlsOptions
 
 
@@ -74,7 +74,7 @@ def test_addresses():
 
 
 @pytest.mark.parametrize(
-    ("host", "users", "client_ca", "warns"),
+    ("host", "users", "client_ca", "refused"),
     [
         ("127.0.0.1", False, False, False),
         ("localhost", False, False, False),
@@ -84,14 +84,21 @@ def test_addresses():
     ],
 )
 def test_a_listener_that_is_open_to_the_network(
-    test_service, tls_files, caplog, host, users, client_ca, warns
+    test_service, tls_files, caplog, host, users, client_ca, refused
 ):
     basic = {"authenticate": BasicAuthentication({"a": "b"}, "x")} if users else {}
     ca = tls_files / "client.pem" if client_ca else None
     tls = TlsOptions(tls_files / "server.pem", tls_files / "server.key", ca)
-    with Listener(ListenerOptions(host, tls=tls)) as listener, caplog.at_level(logging.WARNING):
-        _guard_open_listener(Application(test_service(), **basic), listener)
-    assert ("open to the network" in caplog.text) is warns
+    application = Application(test_service(), **basic)
+    with Listener(ListenerOptions(host, tls=tls)) as listener:
+        if refused:
+            with pytest.raises(OpenToNetwork, match="say --open if that is meant"):
+                _guard_open_listener(application, listener)
+        else:
+            _guard_open_listener(application, listener)
+    with Listener(ListenerOptions(host, tls=tls, is_open=True)) as listener, caplog.at_level(logging.WARNING):
+        _guard_open_listener(application, listener)
+    assert ("open to the network" in caplog.text) is refused
 
 
 _REQUEST = b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -41,6 +41,9 @@ _tls_client_ca_option = click.option(
     type=FILE,
     help="Authorities (PEM) that have to have signed the certificate of each client.",
 )
+open_option = click.option(
+    "--open", "is_open", is_flag=True, help="Let everybody in who reaches --host, without a login."
+)
 log_level_option = click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -126,6 +129,7 @@ def run_service(
     import ssl
 
     from moldau.cli.session import run
+    from moldau.web.server import OpenToNetwork
 
     async def work() -> None:
         stop = asyncio.Event()
@@ -137,6 +141,8 @@ def run_service(
     listener: ListenerOptions = options.listener
     try:
         run(work())
+    except OpenToNetwork as error:
+        raise click.ClickException(str(error)) from error
     except ssl.SSLError as error:
         raise click.ClickException(
             f"the certificate cannot be used: {error}. Next: check it and its key"

@@ -48,6 +48,12 @@ class ListenerOptions:
     stop_timeout_seconds: int = 10
     #: A free port in place of one that is in use.
     or_free_port: bool = False
+    #: Whether everybody who reaches the address is let in, also from the network.
+    is_open: bool = False
+
+
+class OpenToNetwork(Exception):
+    """Everybody on the network would be let in, and nobody has said that this is meant."""
 
 
 class Listener:
@@ -180,8 +186,8 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
 
 
 def _guard_open_listener(application: Application, listener: Listener) -> None:
-    """Without a login: foreign pages are kept from a listener of this machine, and one of the network is told
-    of.
+    """Without a login: foreign pages are kept from a listener of this machine, and one of the network is
+    refused unless it is meant.
     """
     tls = listener.options.tls
     shows_certificate = tls is not None and tls.client_authorities is not None
@@ -190,10 +196,10 @@ def _guard_open_listener(application: Application, listener: Listener) -> None:
     if is_loopback(listener.options.host):
         application.own_names = (listener.advertised_host.lower(),)
         return
-    log.warning(
-        "listener %s is open to the network on %s:%d without authentication; "
-        "bind it to 127.0.0.1, or ask for users or client certificates",
-        listener.scheme,
-        listener.options.host or "*",
-        listener.port,
-    )
+    where = f"listener {listener.scheme} on {listener.options.host or '*'}:{listener.port}"
+    if not listener.options.is_open:
+        raise OpenToNetwork(
+            f"{where} would be open to the network without a login. Next: listen on 127.0.0.1, ask for users "
+            "or client certificates, or say --open if that is meant"
+        )
+    log.warning("%s is open to the network without a login", where)

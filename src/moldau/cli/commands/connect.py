@@ -30,6 +30,12 @@ _USERS = click.option(
 _USER_FILE = click.option(
     "--user-file", type=_FILE, help="A file with one NAME:PASSWORD on each line, in place of --user."
 )
+_OPEN = click.option(
+    "--open",
+    "is_open",
+    is_flag=True,
+    help="Let everybody in who reaches the address of listeners, without a login.",
+)
 _LOG_LEVEL = click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -42,8 +48,11 @@ _LOG_LEVEL = click.option(
 @click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
 @_USERS
 @_USER_FILE
+@_OPEN
 @_LOG_LEVEL
-def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_level: str) -> None:
+def connect(
+    worker: Path, users: tuple[str, ...], user_file: Path | None, is_open: bool, log_level: str
+) -> None:
     """Run one worker until Ctrl-C or SIGTERM, as Kafka's connect-distributed does.
 
     Workers with the same group.id share connectors: each runs on one of them, and on another when that one
@@ -68,7 +77,7 @@ def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_le
         security = Security.of(settings.worker.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = DistributedOptions(settings, credentials(users, user_file), security)
+    options = DistributedOptions(settings, credentials(users, user_file), security, is_open)
     _run(partial(serve_distributed, options))
 
 
@@ -77,12 +86,14 @@ def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_le
 @click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
 @_USERS
 @_USER_FILE
+@_OPEN
 @_LOG_LEVEL
 def connect_standalone(
     worker: Path,
     connectors: tuple[Path, ...],
     users: tuple[str, ...],
     user_file: Path | None,
+    is_open: bool,
     log_level: str,
 ) -> None:
     """Run connectors until Ctrl-C or SIGTERM, as Kafka's connect-standalone does.
@@ -110,7 +121,7 @@ def connect_standalone(
         security = Security.of(settings.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = StandaloneOptions(settings, configs, credentials(users, user_file), security)
+    options = StandaloneOptions(settings, configs, credentials(users, user_file), security, is_open)
     _run(partial(serve, options))
 
 
@@ -147,6 +158,7 @@ def _run(serve: "Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]]") -
 
     from moldau.cli.session import run
     from moldau.connect.errors import JavaError
+    from moldau.web.server import OpenToNetwork
 
     def ready(url: str, herder: "Herder") -> None:
         for name in herder.names():
@@ -162,7 +174,7 @@ def _run(serve: "Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]]") -
 
     try:
         run(work())
-    except JavaError as error:
+    except (JavaError, OpenToNetwork) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"the worker cannot start: {error}") from error

@@ -147,7 +147,13 @@ def console(
         clusters, hidden = _clusters(own, clusters_file, masks)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(host, _port(host, port), tls=tls_of(tls_cert, tls_key), stop_timeout_seconds=2),
+            ListenerOptions(
+                host,
+                _port(host, port),
+                tls=tls_of(tls_cert, tls_key),
+                stop_timeout_seconds=2,
+                is_open=True,  # the pages ask for a login, or it is meant: this was checked above
+            ),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
             oidc=None if oidc_file is None else _oidc(oidc_file),
             shared_services=shared_services,

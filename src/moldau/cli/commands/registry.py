@@ -19,6 +19,7 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
+    open_option,
     port_option,
     run_service,
     tls_of,
@@ -46,6 +47,7 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
 @click.option("--group", default="schema-registry", show_default=True, help="The group of all instances.")
 @click.option("--read-only", is_flag=True, help="Answer questions only; never lead, never write.")
 @user_options
+@open_option
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @log_level_option
@@ -59,6 +61,7 @@ def registry(
     read_only: bool,
     users: tuple[str, ...],
     user_file: Path | None,
+    is_open: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_client_ca: Path | None,
@@ -89,7 +92,7 @@ def registry(
     _run(
         ServerOptions(
             bootstrap_servers=servers,
-            listener=ListenerOptions(host, port, advertised_host, tls),
+            listener=ListenerOptions(host, port, advertised_host, tls, is_open=is_open),
             topic=topic,
             group_id=group,
             read_only=read_only,

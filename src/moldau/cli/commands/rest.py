@@ -17,6 +17,7 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
+    open_option,
     port_option,
     rate_option,
     run_service,
@@ -57,6 +58,7 @@ _EXTRA = "Next: pip install 'moldau[rest]'"
 )
 @click.option("--alone", is_flag=True, help="Look for no other proxies.")
 @user_options
+@open_option
 @click.option(
     "--pass-login",
     is_flag=True,
@@ -139,6 +141,7 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
             options["advertised_host"],
             tls,
             or_free_port=options["or_free_port"],
+            is_open=options["is_open"],
         ),
         limits=Limits(
             max_body_bytes=options["max_request_bytes"],

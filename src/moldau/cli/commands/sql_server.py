@@ -16,6 +16,7 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
+    open_option,
     port_option,
     rate_option,
     run_service,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--no-queries", is_flag=True, help="Refuse statements whose queries would be kept.")
 @click.option("--service-id", default="default_", show_default=True, help="What /info says.")
 @user_options
+@open_option
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @rate_option
@@ -91,7 +93,7 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
         runner,
         options["service_id"],
         options["functions"],
-        ListenerOptions(options["host"], options["port"], tls=tls),
+        ListenerOptions(options["host"], options["port"], tls=tls, is_open=options["is_open"]),
         Limits(
             request_timeout_ms=600_000,
             max_body_bytes=options["max_request_bytes"],

@@ -47,6 +47,8 @@ class StandaloneOptions:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: Towards the brokers.
     security: Security = PLAINTEXT
+    #: Whether everybody who reaches the listener is let in, also from the network.
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,15 @@ class DistributedOptions:
     settings: DistributedSettings
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     security: Security = PLAINTEXT
+    #: Whether everybody who reaches the listener is let in, also from the network.
+    is_open: bool = False
 
 
 async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -> None:
     """Runs until ``stop``; ``ready`` is called with the URL. OSError when the address is taken."""
     worker = options.worker
     async with AsyncExitStack() as stack:
-        where = ListenerOptions(worker.host, worker.port, tls=worker.tls)
+        where = ListenerOptions(worker.host, worker.port, tls=worker.tls, is_open=options.is_open)
         listener = stack.enter_context(Listener(where))
         cluster = await _connect(stack, worker, options.security)
         herder = Herder(
@@ -84,7 +88,9 @@ async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -
 async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asyncio.Event) -> None:
     """Runs one worker of a cluster until ``stop``."""
     settings, worker = options.settings, options.settings.worker
-    where = ListenerOptions(worker.host, worker.port, settings.advertised_host, worker.tls)
+    where = ListenerOptions(
+        worker.host, worker.port, settings.advertised_host, worker.tls, is_open=options.is_open
+    )
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(Listener(where))
         identity = Identity(listener.advertised_host, listener.port, listener.scheme)

@@ -140,7 +140,7 @@ class HttpReceiverTask(SourceTask):
         parsed = HttpReceiver.config.parse(settings)
         self._most: int = parsed["batch.size"]
         host, port = parsed["http.host"], parsed["http.port"]
-        where = ListenerOptions(host=host, port=port, tls=_tls(parsed), stop_timeout_seconds=5)
+        where = ListenerOptions(host=host, port=port, tls=_tls(parsed), stop_timeout_seconds=5, is_open=True)
         try:
             self._receiving = Receiving(where, _shape(parsed), _login(parsed), _bounds(parsed))
         except ssl.SSLError as error:
