@@ -4,8 +4,8 @@ Builds sdist and wheel from the files that git tracks, compares the wheel with `
 fresh environment outside of the repository, starts a broker from there, and writes and reads records with its
 commands.
 
-Invariant: leaves nothing behind. Everything is made below one temporary directory, which goes at the end, and the
-broker goes with it; nothing is published.
+Invariant: leaves nothing behind. Everything is made below one temporary directory, which goes at the end, and
+the broker goes with it; nothing is published.
 """
 
 import os
