@@ -84,7 +84,7 @@ STOP_TIMEOUT_SECONDS = 5.0
 DRAIN_SECONDS = 3.0
 _PROGRESS_SECONDS = 1.0
 _AFTER_START_SECONDS = 0.2
-_DESCRIPTOR_CHECK_SECONDS = 1.0
+_DESCRIPTOR_SECONDS = 1.0
 
 
 def _batch_limits(settings: BrokerSettings) -> BatchLimits:
@@ -157,8 +157,7 @@ class Node:
 
     def _share_descriptors(self) -> DescriptorShares:
         shares = share_descriptors(descriptor_limit(), with_log_files=self._given_storage is None)
-        level = logging.WARNING if shares.limit < FEW_DESCRIPTORS else logging.INFO
-        log.log(level, "%s", shares)
+        log.log(logging.WARNING if shares.limit < FEW_DESCRIPTORS else logging.INFO, "%s", shares)
         if self._given_storage is None:
             OPEN_FILES.capacity = shares.log_files
         return shares
@@ -171,10 +170,9 @@ class Node:
         await self.metadata.open()
         await wait_until_fenced(self._store, self.metadata, self.node_id)
         await self._store.open_session(self.node_id, self._session_lost)
-        rules = rules_of_configs(self.settings.static)
+        rules = self._election_rules = rules_of_configs(self.settings.static)
         self.controller_role = ControllerRole(self.node_id, self._store, self.metadata, rules)
         self._opened.append(self.controller_role.close)
-        self._election_rules = rules
         if self.metadata.image.cluster_id is None:
             await self.controller_role.wait_for_a_cluster()
 
@@ -341,8 +339,7 @@ class Node:
 
         secret = settings["confluent.basic.auth.user.info"]
         user_info = None if secret is None else secret.value
-        ttl_seconds = settings["confluent.missing.id.cache.ttl.sec"]
-        ids = RegistrySchemaIds(url, user_info, self.clock, ttl_seconds)
+        ids = RegistrySchemaIds(url, user_info, self.clock, settings["confluent.missing.id.cache.ttl.sec"])
         self._opened.append(ids.close)
         return ids
 
@@ -391,9 +388,9 @@ class Node:
                 together.set_result(None)
 
         role.act(lambda image: controller.create_cluster(image, cluster_id, {}, configs), register_here)
-        if not role.campaigning:
-            role.campaign()
+        role.campaign()
         await self._first_registration(together)
+        role.registered = True
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
@@ -439,8 +436,8 @@ class Node:
             seconds = settings.leader_imbalance_check_interval_seconds
             timers.every(seconds, self.controller_role.balance_leaders)
         timers.every(settings.replica_lag_time_max_ms / 2000, self.replicas.shrink_isrs)
-        watch = DescriptorWatch(self._descriptors, OPEN_FILES.make_room)
-        timers.every(_DESCRIPTOR_CHECK_SECONDS, watch.check)
+        timers.every(settings.replica_lag_time_max_ms / 2000, self._look_for_lost_replicas)
+        timers.every(_DESCRIPTOR_SECONDS, DescriptorWatch(self._descriptors, OPEN_FILES.make_room).check)
         if settings.connections_max_idle_ms > 0:
             timers.every(settings.connections_max_idle_ms / 1000, self.server.close_idle)
 
@@ -462,14 +459,14 @@ class Node:
 
     def _session_lost(self) -> None:
         """Others may take this broker for gone: it stops leading, and comes back with a new session."""
-        replicas: Replicas | None = getattr(self, "replicas", None)
-        registration: Registration | None = getattr(self, "registration", None)
-        if replicas is None or registration is None:
+        if not hasattr(self, "registration"):
             self._fail("its session was lost while it started")
             return
         self._sessions_lost += 1
-        replicas.suspend()
-        if registration.leaving:
+        self.replicas.suspend()
+        for coordinator in (self._groups, self._transactions.coordinator):
+            coordinator.let_go()  # others may coordinate already
+        if self.registration.leaving:
             return  # it stops, and needs no other session
         self.background.start(self._regain_session(), "session")
 
@@ -485,7 +482,14 @@ class Node:
                 coordinator.follow(EMPTY_IMAGE, self.metadata.image)  # what it was given while it led nothing
             log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
 
+    def _look_for_lost_replicas(self) -> None:
+        """As long as a replica on a failed disk leads or counts as in sync, others wait for it."""
+        if hasattr(self, "registration") and self.replicas.leave_lost():
+            self.registration.begin_anew(new_uuid())
+
     def _directory_offline(self) -> None:
+        assert self.failure is not None
+        self.failure.get_loop().call_soon_threadsafe(self._look_for_lost_replicas)
         if not self.logs.online:
             where = " ".join(directory.path for directory in self.logs.directories)
             self._fail(f"every data directory is offline: 'moldau log verify {where}' shows what is left")
@@ -545,19 +549,16 @@ class Node:
     async def _unwind(self) -> None:
         self.timers.close()
         await self.background.stop()
-        server: Server | None = getattr(self, "server", None)
-        if server is not None:
-            await server.stop(0)
+        if hasattr(self, "server"):
+            await self.server.stop(0)
         for close in reversed(self._opened):
             await close()
         self._executor.shutdown()
 
     async def _close_logs(self) -> None:
         """Also after a start that failed: the next one need not recover what this one has checked."""
-        replicas: Replicas | None = getattr(self, "replicas", None)
-        high_watermarks = {} if replicas is None else replicas.high_watermarks()
-        registration: Registration | None = getattr(self, "registration", None)
-        broker_epoch = 0 if registration is None else registration.broker_epoch
+        high_watermarks = self.replicas.high_watermarks() if hasattr(self, "replicas") else {}
+        broker_epoch = self.broker_epoch if hasattr(self, "registration") else 0
 
         def close() -> None:
             self._executor.shutdown()  # a flush that is under way has to be over before the last one

@@ -40,7 +40,7 @@ def play(scene: Callable[[Callable[[bytes], Awaitable[bytes]]], Awaitable[None]]
 def test_requests_follow_each_other_on_one_connection() -> None:
     async def scene(talk: Callable[[bytes], Awaitable[bytes]]) -> None:
         answer = await talk(
-            b"GET /a?x=1&y=%20 HTTP/1.1\r\nHost: h\r\n\r\n"
+            b"GET /a?x=1&y=%20 HTTP/1.1\r\nHost: localhost\r\n\r\n"
             b"POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"
             b"HEAD /c HTTP/1.1\r\nConnection: close\r\n\r\n"
         )
@@ -55,6 +55,7 @@ def test_requests_follow_each_other_on_one_connection() -> None:
 @pytest.mark.parametrize(
     ("data", "status"),
     [
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
         (b"hello\r\n\r\n", 400),
         (b"GET http://elsewhere/ HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/2\r\n\r\n", 400),

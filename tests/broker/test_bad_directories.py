@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from moldau.base.names import TopicPartition
 from moldau.coordinators.runtime import partition_of
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -21,15 +22,22 @@ from moldau.protocol.messages.offset_commit import (
 )
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from moldau.storage.memory_files import MemoryFiles
-from moldau.testing import Broker
+from moldau.testing import Broker, Cluster
 from tests.contract.batches import batch
 from tests.contract.scene import produce_request
 from tests.contract.wire import Wire
+from tests.shared.waiting import wait_until
 
 NOW = 1_700_000_000_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 #: What a client takes for: ask again, maybe elsewhere.
 TRY_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+
+
+def broken(name: str, path: str) -> None:
+    """Everything that is written below /b fails."""
+    if path.startswith("/b"):
+        raise OSError(errno.EIO, "Input/output error", path)
 
 
 class Scene:
@@ -92,12 +100,6 @@ class Scene:
         return {result.log_dir: result.error_code for result in answer.results}
 
     def break_disk(self) -> None:
-        """Everything that is written below /b fails from now on."""
-
-        def broken(name: str, path: str) -> None:
-            if path.startswith("/b"):
-                raise OSError(errno.EIO, "Input/output error", path)
-
         self.files.faults.on_operation = broken
 
     def restart(self) -> None:
@@ -200,3 +202,30 @@ def test_rot_takes_one_partition_only(scene: Scene, caplog: pytest.LogCaptureFix
     assert "position" in caplog.text
     assert f"moldau log verify /b/t-{scene.in_dead}" in caplog.text
     assert scene.files.read_whole(path) == content[:-1]
+
+
+def test_others_lead_what_is_on_a_disk_that_breaks() -> None:
+    """The broker stays in the cluster, and in sync with what it has on its other disk."""
+    settings = {"log.dirs": "/a,/b", "default.replication.factor": 2, "offsets.topic.num.partitions": 1}
+    with Cluster(2, settings) as cluster:
+        cluster[1].create_topic("t", partitions=4)
+
+        last = TopicPartition("t", 3)
+
+        def in_sync() -> list[set[int]]:
+            return [set(each.isr) for each in cluster.image.topics_by_name["t"].partitions]
+
+        wait_until(lambda: all(broker.node.replicas.get(last) for broker in cluster.brokers.values()))
+        # The second partition of each broker is on its second disk, and so is the fourth.
+        victim = cluster.leader("t", 1)
+        other = 3 - victim
+        memory = cluster[victim]._memory
+        assert memory is not None
+        memory[0].faults.on_operation = broken
+        with pytest.raises(KafkaError):
+            cluster[victim].produce("t", "lost", partition=1)
+        wait_until(lambda: in_sync() == [{1, 2}, {other}, {1, 2}, {other}], in_sync)
+        assert (cluster.leader("t", 1), cluster.leader("t", 3)) == (other, other)
+        wait_until(lambda: cluster[other].node.replicas.find("t", 1).leading is not None)
+        assert cluster[other].produce("t", "kept", partition=1) == 0
+        memory[0].faults.on_operation = None

@@ -94,6 +94,14 @@ def test_groups_hear_which_topics_are_gone(parts: Parts) -> None:
     assert parts.done[-2:] == [("deleted", {"orders"}), "groups look again"]
 
 
+def test_a_topic_that_is_made_again_in_the_same_change_is_gone_first(parts: Parts) -> None:
+    """What groups have committed is of the one that was deleted."""
+    old = with_topics(EMPTY_IMAGE, orders=ORDERS)
+    again = with_topics(old.apply_all([TopicDeleted(ORDERS)], version=2), orders=PAYMENTS)
+    parts.changes.apply(old, again, ())
+    assert parts.done[-2:] == [("deleted", {"orders"}), "groups look again"]
+
+
 def test_configs_for_all_brokers_and_for_one() -> None:
     image = with_config(EMPTY_IMAGE, ResourceType.BROKER, "", "a", "1")
     image = with_config(image, ResourceType.BROKER, "7", "a", "2")

@@ -146,6 +146,36 @@ def test_a_broker_leads_again_although_it_could_not_read_the_metadata_at_once(
         assert not failures
 
 
+def test_a_broker_without_a_session_coordinates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one may by now: what it would say of offsets and members is old."""
+    with Cluster(2, {"offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 2}) as cluster:
+        first = cluster[1].node
+        cluster[1].run(first._groups.topic.make(first.services))
+        node = cluster[cluster.leader("__consumer_offsets")].node
+        wait_until(lambda: node._groups.runtime.partitions() == [0])
+        session = asyncio.Event()
+
+        async def open_session(broker_id: int, on_lost: Any) -> None:
+            await session.wait()
+
+        monkeypatch.setattr(node._store, "open_session", open_session)
+
+        async def lose() -> ErrorCode:
+            node._session_lost()
+            with pytest.raises(KafkaError) as caught:
+                node._groups.shard("group")
+            return caught.value.code
+
+        broker = cluster[node.node_id]
+        assert broker.run(lose()) is ErrorCode.NOT_COORDINATOR
+
+        async def regain() -> None:
+            session.set()
+
+        broker.run(regain())
+        wait_until(lambda: node._groups.runtime.partitions() == [0])
+
+
 def test_a_broker_that_stops_without_a_session_leads_nothing() -> None:
     """It was cut off from the store while it handed over: others may lead."""
     with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:

@@ -11,6 +11,7 @@ from moldau.cluster.controller.commands import BrokerRegistration, create_cluste
 from moldau.cluster.controller.elections import default_rules
 from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.metadata import Metadata
+from moldau.cluster.records import NO_LEADER, PartitionChanged, TopicCreated
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
 from tests.shared.waiting import until
@@ -23,8 +24,9 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Member:
     """A broker as far as the controller is concerned."""
 
-    def __init__(self, broker_id: int, log: MemoryLog) -> None:
+    def __init__(self, broker_id: int, log: MemoryLog, process: int = 0) -> None:
         self.broker_id = broker_id
+        self.incarnation_id = bytes([broker_id, process]) * 8
         self.store = MemoryStore(log)
         self.metadata = Metadata(self.store)
 
@@ -36,9 +38,11 @@ class Member:
         self.role.act(lambda image: create_cluster(image, "c", {}, {}), self.register)
 
     async def register(self, at: "Member | None" = None) -> None:
-        registration = BrokerRegistration(self.broker_id, self.broker_id.to_bytes(16, "big"), ())
+        registration = BrokerRegistration(self.broker_id, self.incarnation_id, ())
         metadata = (at or self).metadata
         await metadata.execute(lambda image: register_broker(image, registration))
+        if at is not None and hasattr(self, "role"):
+            self.role.registered = True
 
     async def die(self) -> None:
         await self.role.close()
@@ -74,6 +78,33 @@ def test_a_broker_whose_session_ends_is_fenced() -> None:
         assert one.metadata.image.is_live(2)
         await two.die()
         await until(lambda: not one.metadata.image.is_live(2))
+        await one.die()
+
+    run(scenario)
+
+
+def test_a_cluster_that_has_died_as_a_whole_remembers_who_led() -> None:
+    """Whoever comes first has led nothing since: it may be the one that lost most."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        one, two = Member(1, log), Member(2, log)
+        await one.start()
+        await until(lambda: one.role.acting)
+        await two.start()
+        two.role.drop_first()
+        await two.register(at=one)
+        led = PartitionChanged(bytes(16), 0, (2, 1), (2, 1), 2, 0, 0)
+        await one.metadata.submit(lambda image: [TopicCreated(bytes(16), "t"), led])
+        await one.role.close()  # before it can see that the other one is gone
+        await two.die()
+        await one.die()
+        one = Member(1, log, process=1)
+        await one.start()
+        await until(lambda: one.metadata.image.is_live(1) and one.role.acting)
+        (partition,) = one.metadata.image.topics_by_name["t"].partitions
+        assert (partition.leader, partition.isr, partition.elr) == (NO_LEADER, (), (2,))
+        assert partition.last_known_elr == (2,)
         await one.die()
 
     run(scenario)

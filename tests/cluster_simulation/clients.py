@@ -58,13 +58,13 @@ class Clients:
     def _process(self, name: str) -> Process:
         return Process(self.cluster.loop, name)
 
-    async def _open(self) -> Cluster:
+    async def open(self) -> Cluster:
         return await Cluster.open(self.cluster.bootstrap_servers, **OPTIONS)
 
     async def _create(self) -> None:
         while True:
             try:
-                async with await self._open() as cluster:
+                async with await self.open() as cluster:
                     found = await Admin(cluster).create_topics(
                         [NewTopic(name, PARTITIONS, 3) for name in self.histories]
                     )
@@ -93,7 +93,7 @@ class Clients:
         dice, number = Random(f"{name} {self._seed}"), 0
         while not self.done:
             try:
-                async with await self._open() as cluster:
+                async with await self.open() as cluster:
                     producer = await Producer.open(
                         cluster,
                         clock=VirtualClock(self.cluster.loop),
@@ -139,7 +139,7 @@ class Clients:
         dice, number = Random(f"{name} {self._seed}"), 0
         while not self.done:
             try:
-                async with await self._open() as cluster:
+                async with await self.open() as cluster:
                     producer = await Producer.open(
                         cluster,
                         clock=VirtualClock(self.cluster.loop),
@@ -187,7 +187,7 @@ class Clients:
         told, tried = -1, -1
         while not self.done:
             try:
-                async with await self._open() as cluster:
+                async with await self.open() as cluster:
                     groups = Groups(cluster)
                     while not self.done:
                         tried += 1
@@ -217,7 +217,7 @@ class Clients:
         while not self._is_read(positions):
             try:
                 async with (
-                    await self._open() as cluster,
+                    await self.open() as cluster,
                     Consumer(cluster, isolation_level=level, max_wait_ms=200) as consumer,
                 ):
                     await consumer.assign({p: at_offset(offset) for p, offset in positions.items()})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau import node as node_module
-from moldau.broker import registration
+from moldau.broker import config_resources, registration
 from moldau.broker.coordination.journal import PartitionJournal
 from moldau.broker.coordination.markers import MarkerWriter
 from moldau.cluster.controller import commands, elections, isr_changes
@@ -61,7 +61,7 @@ def a_proposed_isr_counts_at_once(patch: pytest.MonkeyPatch) -> None:
 def a_proposal_in_doubt_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-13462 and others: the controller may have taken what was not answered."""
 
-    def failed(self: LeaderState, *, refused: bool) -> None:
+    def failed(self: LeaderState, *, refused: bool, ineligible: bool = False) -> None:
         self.proposed = None
 
     patch.setattr(LeaderState, "proposal_failed", failed)
@@ -220,6 +220,11 @@ async def _nothing(self: Any) -> None:
     """In place of what a broker should do."""
 
 
+def who_left_stays_eligible_with_a_lower_minimum(patch: pytest.MonkeyPatch) -> None:
+    """KIP-966: the leader commits alone since then, and whoever is eligible lacks it."""
+    patch.setattr(config_resources, "elections_after_configs", lambda *arguments: [])
+
+
 def dead_brokers_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commands, "fence_missing_brokers", lambda *arguments: [])
 
@@ -350,6 +355,20 @@ _STORE = Odds(pause_between=0.9, kill=2, power_cut=1, stop=1, pause=8, cut_both=
 
 _STORM = Odds(pause_between=0.35, kill=10, power_cut=2, stop=2, pause=4, cut_both=4, cut_kill=8, cut_store=2)
 
+_LOWERED = Odds(
+    pause_between=0.5,
+    kill=8,
+    power_cut=0,
+    stop=0,
+    pause=0,
+    cut_both=12,
+    cut_out=0,
+    cut_in=0,
+    cut_kill=0,
+    cut_store=0,
+    lower=10,
+)
+
 #: The mutant, and the trouble with which it is noticed soonest.
 MUTANTS: list[tuple[Mutant, Odds]] = [
     (the_leader_alone_commits, _CUTS),
@@ -378,6 +397,7 @@ MUTANTS: list[tuple[Mutant, Odds]] = [
     (a_new_coordinator_forgets_markers, _KILLS),
     (a_lost_session_changes_nothing, _STORE),
     (dead_brokers_are_not_fenced, _KILLS),
+    (who_left_stays_eligible_with_a_lower_minimum, _LOWERED),
 ]
 
 #: Those that no run has noticed yet, and what we think is in the way.

@@ -12,11 +12,12 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from tests.cluster_faults.checker import anomalies
+from tests.cluster_simulation.changes import Operator
 from tests.cluster_simulation.clients import Clients
 from tests.cluster_simulation.laws import Laws
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
-from tests.cluster_simulation.trouble import Event, Odds, plan
+from tests.cluster_simulation.trouble import OPERATED, Event, Odds, plan
 
 _LOOK_SECONDS = 0.02
 _COMPARE_SECONDS = 0.3
@@ -33,11 +34,13 @@ class ClusterRun:
     def __init__(self, seed: int, seconds: float, odds: Odds, events: Sequence[Event] | None = None) -> None:
         self.seed = seed
         self.seconds = seconds
+        self._odds = odds
         self.events = plan(seed, seconds, odds) if events is None else list(events)
         self.loop = NetworkLoop(seed)
         self.cluster = SimulatedCluster(self.loop, seed)
         self.laws = Laws(self.cluster)
         self.clients = Clients(self.cluster, self.laws, seed)
+        self.operator = Operator(self.cluster, self.clients.open)
         self._next_compare = 0.0
         self.healed_after = 0.0
         #: Whether the brokers' own log is shown.
@@ -96,7 +99,12 @@ class ClusterRun:
             self._fail([*self.clients.problems, *self.loop.failures])
 
     def _is_ready(self) -> bool:
-        return self.clients.ready and self.cluster.is_in_sync() and len(self.cluster.running()) == 3
+        return (
+            self.clients.ready
+            and not self.operator.at_work
+            and self.cluster.is_in_sync()
+            and len(self.cluster.running()) == 3
+        )
 
     # --- trouble -----------------------------------------------------------------------------------
 
@@ -193,6 +201,12 @@ class ClusterRun:
     def _clock(self, broker: SimulatedBroker, lasts: float) -> None:
         broker.set_clock(round((lasts - 1.5) * 3_600_000))
 
+    def _move(self, broker: SimulatedBroker, lasts: float) -> None:
+        self.operator.move(broker.broker_id, lasts)
+
+    def _lower(self, broker: SimulatedBroker, lasts: float) -> None:
+        self.operator.lower(lasts)
+
     # --- the end -----------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
@@ -274,6 +288,7 @@ class ClusterRun:
         raise LawBroken(
             f"seed {self.seed}:\n  {shown}\nwhat happened:\n  {story}\nagain: "
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
+            f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
             ".venv/bin/pytest tests/cluster_simulation -k replay"
         )
 

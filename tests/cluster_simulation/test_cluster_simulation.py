@@ -2,8 +2,9 @@
 
     MOLDAU_CLUSTER_SEED=123 .venv/bin/pytest tests/cluster_simulation -k replay
 
-runs one seed, as the message of a failed run says; MOLDAU_CLUSTER_SECONDS is how long its trouble lasts, and
-MOLDAU_CLUSTER_SHORTEN=1 looks for the events that it needs to fail.
+runs one seed, as the message of a failed run says; MOLDAU_CLUSTER_SECONDS is how long its trouble lasts,
+MOLDAU_CLUSTER_OPERATED=1 lets an operator work meanwhile, and MOLDAU_CLUSTER_SHORTEN=1 looks for the events
+that it needs to fail.
 """
 
 import os
@@ -11,6 +12,7 @@ import os
 import pytest
 
 from tests.cluster_simulation.cluster_run import ClusterRun, LawBroken, shortened, simulate
+from tests.cluster_simulation.trouble import OPERATED, Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,16 +26,23 @@ def test_no_law_is_broken(seed: int) -> None:
     simulate(seed, SECONDS)
 
 
+@pytest.mark.parametrize("seed", range(30, 32))
+def test_no_law_is_broken_while_replicas_move_and_configs_change(seed: int) -> None:
+    run = simulate(seed, SECONDS, OPERATED)
+    assert any(f" {kind} " in line for kind in ("move", "lower") for line in run.cluster.story)
+
+
 def test_replay() -> None:
     """The seed of MOLDAU_CLUSTER_SEED, or those that are known."""
     given = os.environ.get("MOLDAU_CLUSTER_SEED")
     seconds = float(os.environ.get("MOLDAU_CLUSTER_SECONDS", SECONDS))
+    odds = OPERATED if os.environ.get("MOLDAU_CLUSTER_OPERATED") else Odds()
     for seed in KNOWN_SEEDS if given is None else (int(given),):
         try:
-            simulate(seed, seconds)
+            simulate(seed, seconds, odds)
         except LawBroken:
             if os.environ.get("MOLDAU_CLUSTER_SHORTEN"):
-                print(f"seed {seed} fails with", *shortened(seed, seconds), sep="\n  ")
+                print(f"seed {seed} fails with", *shortened(seed, seconds, odds), sep="\n  ")
             raise
 
 

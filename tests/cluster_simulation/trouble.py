@@ -39,6 +39,8 @@ class Odds:
     cut_store: int = 4
     slow_disk: int = 2
     clock: int = 1
+    move: int = 0
+    lower: int = 0
 
     def kinds(self) -> list[str]:
         names = (
@@ -53,8 +55,15 @@ class Odds:
             "cut_store",
             "slow_disk",
             "clock",
+            "move",
+            "lower",
         )
         return [name for name in names for _ in range(getattr(self, name))]
+
+
+#: An operator moves replicas and changes configs meanwhile. No power is lost: with so much else at a time all
+#: others die before it is made up for, and what they have is not trusted either.
+OPERATED = Odds(pause_between=0.9, power_cut=0, move=6, lower=6)
 
 
 def plan(seed: int, seconds: float, odds: Odds) -> list[Event]:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from moldau.metrics.jolokia import Jolokia
+from moldau.metrics import jolokia as jolokia_protocol
+from moldau.metrics.jolokia import Jolokia, Steps
 from moldau.metrics.mbeans import MBeans
 from moldau.metrics.readings import Reading, Sources, one
 from moldau.metrics.table import Kind, Metric
@@ -24,8 +25,16 @@ def jolokia() -> Jolokia:
     return Jolokia(MBeans(sources, 0.0), product)
 
 
-def get(jolokia: Jolokia, path: str, **query: str) -> dict[str, Any]:
-    return jolokia.get(path, query, 1.0, 1_700_000_000_999)
+def answered(steps: Steps) -> Any:
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value
+
+
+def get(jolokia: Jolokia, path: str, **query: str) -> Any:
+    return answered(jolokia.get(path, query, 1.0, 1_700_000_000_999))
 
 
 def test_read(jolokia: Jolokia) -> None:
@@ -89,7 +98,7 @@ def test_many_requests_in_one_post_fail_one_by_one(jolokia: Jolokia) -> None:
         "text",
         {"type": "read", "mbean": NAME, "attribute": 7},
     ]
-    answers = jolokia.post(asked, 1.0, 0)
+    answers = answered(jolokia.post(asked, 1.0, 0))
     assert [each["status"] for each in answers] == [200, 200, 404, 404, 400, 400, 400, 400, 400]
     assert answers[0]["value"] == 3
     assert answers[1]["value"] == {"Value": 3}
@@ -98,5 +107,33 @@ def test_many_requests_in_one_post_fail_one_by_one(jolokia: Jolokia) -> None:
 
 
 def test_a_post_has_a_bound(jolokia: Jolokia) -> None:
-    answer = jolokia.post([{"type": "version"}] * 1001, 1.0, 0)
+    answer = answered(jolokia.post([{"type": "version"}] * 1001, 1.0, 0))
     assert answer["status"] == 400
+
+
+def many_partitions(count: int) -> Jolokia:
+    size = Metric("kafka.log", "Log", "Size", "Bytes", Kind.GAUGE, ("topic", "partition"))
+    sources = Sources()
+    sources.add("kafka.log", "Log", lambda: [Reading(size, [(("t", str(i)), i) for i in range(count)])])
+    return Jolokia(MBeans(sources, 0.0), {"product": "", "vendor": "", "version": "", "agent": ""})
+
+
+@pytest.mark.parametrize("path", ["/read/kafka.log:*", "/read/kafka.log:type=Log,topic=u,*", "/list"])
+def test_others_have_their_turn_between_two_mbeans(path: str) -> None:
+    steps = many_partitions(500).get(path, {}, 1.0, 0)
+    assert sum(1 for _ in steps) >= 500
+
+
+def test_the_answers_of_one_post_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jolokia_protocol, "MBEANS_MOST", 100)
+    asked = [{"type": "search", "mbean": "kafka.log:*"}] * 3
+    answers = answered(many_partitions(40).post(asked, 1.0, 0))
+    assert [each["status"] for each in answers] == [200, 200, 400]
+    assert "ask for fewer" in answers[2]["error"]
+
+
+def test_a_pattern_that_means_no_good_is_answered_like_any_other() -> None:
+    """One with forty stars once kept the broker from everything else for longer than it lives."""
+    found = get(many_partitions(3), "/search/" + "*%3F" * 40 + ":type=" + "*%3F" * 40 + "!!,*")
+    assert found["value"] == []
+    assert get(many_partitions(3), "/search/" + "x" * 5000 + ":*")["status"] == 400

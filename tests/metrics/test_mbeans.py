@@ -29,11 +29,11 @@ def beans() -> MBeans:
 
 
 def names(beans: MBeans, pattern: str) -> list[str]:
-    return [name.written(False) for name, _, _ in beans.find(ObjectName.parse(pattern))]
+    return [each[0].written(False) for each in beans.find(ObjectName.parse(pattern)) if each is not None]
 
 
 def shown(beans: MBeans, name: str, now: float = 60.0) -> dict[str, object]:
-    ((found, metrics, values),) = beans.find(ObjectName.parse(name))
+    ((found, metrics, values),) = filter(None, beans.find(ObjectName.parse(name)))
     return beans.attributes(found, metrics, values, now)
 
 

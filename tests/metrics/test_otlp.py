@@ -50,11 +50,15 @@ def point(value: float, **attributes: str) -> bytes:
     return bytes([4 << 3 | 1]) + struct.pack("<d", value) + b"".join(pairs)
 
 
+def points(data: bytes) -> list[Point]:
+    return [each for each in decode_metrics(data) if each is not None]
+
+
 def test_gauges_and_sums_of_clients_are_read() -> None:
     gauge = field(1, b"lag") + field(5, field(1, point(7.5, topic="orders", partition="0")))
     integer = bytes([6 << 3 | 1]) + struct.pack("<q", -3)
     total = field(1, b"sent") + field(7, field(1, integer) + bytes([2 << 3, 1, 3 << 3, 1]))
-    assert list(decode_metrics(message(gauge, total))) == [
+    assert points(message(gauge, total)) == [
         Point("lag", (("partition", "0"), ("topic", "orders")), 7.5, False, False),
         Point("sent", (), -3.0, True, True),
     ]
@@ -62,13 +66,36 @@ def test_gauges_and_sums_of_clients_are_read() -> None:
 
 def test_what_is_not_known_is_passed_over() -> None:
     histogram = field(1, b"h") + field(9, b"\x08\x01")
-    assert list(decode_metrics(message(histogram) + b"\x7d\x01\x02\x03\x04")) == []
+    assert points(message(histogram) + b"\x7d\x01\x02\x03\x04") == []
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"\x0a\x05ab", b"\x00", b"\x0b", b"\x80" * 11, b"\x0a"])
 def test_rubbish_is_refused(data: bytes) -> None:
     with pytest.raises(NotOtlp):
         list(decode_metrics(data))
+
+
+def nested(depth: int, content: bytes) -> bytes:
+    """A message of some kilobytes, so many messages deep."""
+    for tag in (b"\x0a", b"\x12", b"\x12", b"\x2a")[:depth][::-1]:
+        size = len(content)
+        content = tag + bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + content
+    return content
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 4])
+def test_nothing_is_collected_of_countless_empty_fields_and_others_have_their_turn(depth: int) -> None:
+    """Two bytes each; compressed, they are next to nothing."""
+    steps = list(decode_metrics(nested(depth, b"\x0a\x00" * 5000)))
+    assert len(steps) >= 5000
+    assert not any(steps)
+
+
+def test_one_number_has_a_bound() -> None:
+    attributes = field(1, point(1.0) + b"\x3a\x00" * 10)
+    assert points(message(field(1, b"x") + field(5, attributes)))[0].value == 1.0
+    with pytest.raises(NotOtlp, match="attributes"):
+        points(nested(4, nested(1, b"\x3a\x00" * 10_000)))
 
 
 @given(st.binary(max_size=200))

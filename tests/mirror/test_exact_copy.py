@@ -211,6 +211,39 @@ def test_a_topic_made_anew_is_not_mixed_with_the_old_one(pair: dict[str, Broker]
         wait_until(lambda: [r[3] for r in content(b, "orders")] == [b"new"])
 
 
+@pytest.mark.parametrize("count", [3, 60], ids=["fewer records", "more records"])
+def test_of_a_topic_made_anew_nothing_comes_before_the_flow_looks_at_its_topics(
+    pair: dict[str, Broker], count: int
+) -> None:
+    a, b = pair.values()
+    a.create_topic("orders")
+    old = [b"old %d" % at for at in range(20)]
+    for value in old:
+        a.produce("orders", value)
+    seldom = {"refresh_topics_interval_seconds": "600"}
+    with running(settings(pair, "A->B", **seldom, **IDENTITY)) as flows:
+        wait_until(lambda: equal(pair, "orders"))
+        ask(a, lambda cluster: Admin(cluster).delete_topics(["orders"]))
+        a.create_topic("orders")
+        for at in range(count):
+            a.produce("orders", b"new %d" % at)
+        wait_until(lambda: "made again" in flows[0].status.topics.refused.get("orders", ""))
+    assert [record[3] for record in content(b, "orders")] == old
+
+
+def test_what_a_flow_leaves_out_is_not_deleted(pair: dict[str, Broker]) -> None:
+    a, b = pair.values()
+    a.create_topic("orders")
+    a.create_topic("payments")
+    with running(settings(pair, "A->B", **IDENTITY)):
+        wait_until(lambda: equal(pair, "orders") and equal(pair, "payments"))
+    a.create_topic("new")
+    more = {**IDENTITY, "moldau_sync_topic_deletes_enabled": "true", "topics": "payments,new"}
+    with running(settings(pair, "A->B", **more)):
+        wait_until(lambda: equal(pair, "new"))
+    assert "orders" in b.topics()
+
+
 def test_deletions_by_option(pair: dict[str, Broker]) -> None:
     a, b = pair.values()
     a.create_topic("orders")

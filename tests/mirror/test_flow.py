@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.client.admin.access import Access
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster as ClientCluster
 from moldau.mirror.promotion import promote
 from moldau.protocol.errors import KafkaError
 from moldau.replication.partition import Partition
+from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from moldau.testing import Broker, Cluster
 from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, running, settings, settings_with
 from tests.shared.waiting import wait_until
@@ -166,6 +168,31 @@ async def _write_one_to_each(cluster: ClientCluster) -> None:
     async with await Producer.open(cluster) as producer:
         for partition in range(3):
             await (await producer.send("orders", b"new", partition=partition))
+
+
+def test_a_source_whose_acls_may_not_be_seen_is_copied(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    hidden = Acl(
+        ResourceType.CLUSTER,
+        "kafka-cluster",
+        PatternType.LITERAL,
+        "User:*",
+        "*",
+        Operation.DESCRIBE,
+        Permission.DENY,
+    )
+    with Broker({**SETTINGS, **authorizer}) as a, Broker(SETTINGS) as b:
+        ask(a, lambda cluster: Access(cluster).create_acls([hidden]))
+        a.create_topic("orders")
+        a.produce("orders", b"one")
+        flow = settings({"A": a, "B": b}, "A->B", sync_topic_acls_interval_seconds="0.2")
+        with running(flow):
+            wait_until(lambda: "ACLs are not carried over" in caplog.text)
+            a.produce("orders", b"two")
+            wait_until(lambda: [record[3] for record in content(b, "A.orders")] == [b"one", b"two"])
 
 
 def test_a_throttle(three: dict[str, Broker]) -> None:

@@ -11,8 +11,10 @@ from moldau.base.names import TopicPartition
 from moldau.cli.main import cli
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
+from moldau.client.transport.cluster import Cluster
+from moldau.mirror import migration
 from moldau.mirror.migration import MigrationState
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
 from tests.mirror.flows import SETTINGS, ask, content, log_bounds, running, settings
 from tests.shared.waiting import wait_until
@@ -108,6 +110,56 @@ def produce_over_the_wire(broker: Broker) -> None:
             await (await producer.send("orders", b"written", partition=0))
 
     ask(broker, work)
+
+
+def test_what_was_interrupted_is_finished_and_writes_go_to_one_cluster(
+    pair: dict[str, Broker], tmp_path: Path
+) -> None:
+    a, b = pair.values()
+    file = tmp_path / "migration.json"
+    state = ["--state", str(file)]
+    plan(pair, file)
+
+    def break_off(name: str) -> pytest.MonkeyPatch:
+        """The first topic goes well, and the second does not."""
+        whole, patch = getattr(migration, name), pytest.MonkeyPatch()
+
+        async def broken(target: Cluster, topic: str, *rest: object) -> object:
+            if topic == "payments":
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster is busy")
+            return await whole(target, topic, *rest)
+
+        patch.setattr(migration, name, broken)
+        return patch
+
+    with running(settings(pair, "source->target", replication_policy_class="IdentityReplicationPolicy")):
+        wait_until(lambda: mirroring(pair))
+        patch = break_off("promote")
+        try:
+            assert command("cutover", *state).exit_code == 1
+            produce_over_the_wire(b)
+            assert command("cutover", *state).exit_code == 1
+        finally:
+            patch.undo()
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            produce_over_the_wire(a)
+        refused = plan(pair, file)
+        assert refused.exit_code == 1
+        assert "moldau migrate rollback" in refused.output
+        done = command("cutover", *state, "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["partitions"] == 4
+        patch = break_off("demote")
+        try:
+            assert command("rollback", *state, "--discard-writes").exit_code == 1
+        finally:
+            patch.undo()
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            produce_over_the_wire(a)
+        back = command("rollback", *state, "--discard-writes")
+        assert back.exit_code == 0, back.output
+        produce_over_the_wire(a)
+        wait_until(lambda: mirroring(pair))
 
 
 def test_a_mirror_that_does_not_run_leaves_everything_as_it_was(

@@ -205,6 +205,21 @@ def test_a_topic_made_anew_follows_the_old_one(
     assert any("made again at the source" in record.getMessage() for record in caplog.records)
 
 
+def test_a_topic_made_anew_while_it_is_copied(pair: dict[str, Broker]) -> None:
+    a, b = pair.values()
+    a.create_topic("orders")
+    old, new = [b"old %d" % at for at in range(5)], [b"new %d" % at for at in range(9)]
+    for value in old:
+        a.produce("orders", value)
+    with running(settings(pair, "A->B", refresh_topics_interval_seconds="600", **TRANSLATED)):
+        wait_until(lambda: values(b, "A.orders") == old)
+        ask(a, lambda cluster: Admin(cluster).delete_topics(["orders"]))
+        a.create_topic("orders")
+        for value in new:
+            a.produce("orders", value)
+        wait_until(lambda: values(b, "A.orders") == old + new)
+
+
 def test_a_function_of_the_user(pair: dict[str, Broker], tmp_path: Path) -> None:
     a, b = pair.values()
     a.create_topic("orders")

@@ -33,3 +33,10 @@ def test_an_error_in_words() -> None:
     told = KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms is no number")
     assert str(told) == "INVALID_CONFIG: retention.ms is no number"
     assert (told.code, told.message) == (ErrorCode.INVALID_CONFIG, "retention.ms is no number")
+
+
+def test_a_message_that_repeats_what_a_client_sent_fits_an_answer() -> None:
+    told = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "\N{GRINNING FACE}" * 40_000).message
+    assert told is not None
+    assert told.endswith("...")
+    assert len(told.encode()) <= 32_767

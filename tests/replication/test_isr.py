@@ -91,6 +91,21 @@ def test_a_proposal_without_an_answer_may_have_been_taken() -> None:
     assert leading.maximal_isr == {1, 2}
 
 
+def test_a_proposal_without_an_answer_is_made_again() -> None:
+    """Or one who is dead and was never in sync would keep everybody waiting for ever."""
+    leading = LeaderState(described((1,)), 0, NOW)
+    leading.fetch(2, 5, 0, 5, NOW)
+    leading.propose((1, 2))
+    assert leading.doubtful_isr() is None, "it is under way"
+    leading.proposal_failed(refused=False)
+    assert leading.doubtful_isr() == (1, 2)
+    assert leading.high_watermark(9, 1, NOW + 2 * LAG, LAG, lambda broker_id: False) == 5
+    leading.propose((1, 2))
+    leading.proposal_failed(refused=True, ineligible=True)
+    assert leading.doubtful_isr() is None
+    assert leading.high_watermark(9, 1, NOW + 2 * LAG, LAG, lambda broker_id: False) == 9
+
+
 def test_who_lags_leaves() -> None:
     leading = LeaderState(described(), 0, NOW)
     for replica in (2, 3):

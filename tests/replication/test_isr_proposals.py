@@ -10,7 +10,7 @@ from moldau.cluster.image import BrokerImage, ClusterImage
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.isr_changes import IsrOutcome
 from moldau.replication.isr_proposals import IsrProposals
-from tests.replication.replicated import NOW, image, new_replica
+from tests.replication.replicated import NOW, image, new_replica, write
 from tests.shared.waiting import turns
 
 
@@ -57,6 +57,34 @@ def test_a_proposal_that_fails(outcome: IsrOutcome, maximal: set[int]) -> None:
         controller.answer.set_result(outcome)
         await turns()
         assert (partition.leading.proposed, partition.leading.maximal_isr) == (None, maximal)
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_dies_with_its_proposal_in_doubt_is_not_waited_for() -> None:
+    """The controller did not say whether it is in sync, and it is gone: the leader asks again."""
+
+    async def run() -> None:
+        controller: Any = Controller()
+        brokers = {1: broker(1), 2: broker(2)}
+        cluster = ClusterImage(brokers=brokers)
+        partition = new_replica(1)
+        partition._isr_proposer = IsrProposals(1, lambda: cluster, controller, 30_000)
+        partition.take_role(image(1, 0, isr=(1,)), NOW)
+        partition.follower_fetched(2, 0, 0, NOW, broker_epoch=12)
+        controller.answer.set_result(IsrOutcome(ErrorCode.KAFKA_STORAGE_ERROR))
+        brokers[2] = broker(2, fenced=True)
+        await turns()
+        write(partition, b"a")
+        assert partition.high_watermark == 0
+        partition.shrink_isr(NOW)
+        first, again = controller.proposals
+        assert again == first
+        controller.answer.set_result(IsrOutcome(ErrorCode.INELIGIBLE_REPLICA))
+        await turns()
+        partition.shrink_isr(NOW)
+        assert partition.high_watermark == 1
+        assert len(controller.proposals) == 2
 
     asyncio.run(run())
 

@@ -19,7 +19,7 @@ from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import LogConfig
 from moldau.testing import Broker
-from tests.shared.waiting import turns
+from tests.shared.waiting import turns, until
 
 NODE_ID, ELSEWHERE = 1, 2
 ORDERS = bytes(15) + b"\x01"
@@ -42,7 +42,8 @@ class OnTheSpot(Executor):
 class Node:
     def __init__(self, values: Mapping[str, Any]) -> None:
         clock = SteppedClock(frozen=True, start_ms=NOW)
-        self.logs = Logs(MemoryFiles(), ["/data"], NODE_ID, None, clock, config_of=lambda topic: LogConfig())
+        self.files = MemoryFiles()
+        self.logs = Logs(self.files, ["/data"], NODE_ID, None, clock, config_of=lambda topic: LogConfig())
         self.logs.open()
         self.executor = OnTheSpot()
         self.image = EMPTY_IMAGE
@@ -106,6 +107,22 @@ def test_another_leader(node: Node) -> None:
     assert refusal(found.leading_log) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_smaller_isr_commits_only_what_the_configs_of_its_moment_allow() -> None:
+    """Both came at once: what is committed with one replica would not be on those that may be elected."""
+    values: dict[str, Any] = {"min.insync.replicas": 1, "moldau.mirror.state": "none"}
+    node = Node(values)
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE))
+    found = node.replicas.find("orders", 0)
+    batch = encode_batch([Record(0, NOW, b"k", b"v")])
+    found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+    values["min.insync.replicas"] = 2
+    node.change(PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (NODE_ID,), NODE_ID, 0, 1))
+    assert found.high_watermark == 0
+    values["min.insync.replicas"] = 1
+    node.change(PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (NODE_ID,), NODE_ID, 0, 2))
+    assert found.high_watermark == 1
+
+
 def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> None:
     async def play() -> None:
         node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
@@ -119,6 +136,46 @@ def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> 
     asyncio.run(play())
     assert refusal(lambda: node.replicas.find("orders", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert node.logs.get(TopicPartition("orders", 0)) is None
+
+
+def test_what_was_deleted_while_the_broker_was_away_is_set_aside(node: Node) -> None:
+    """Nobody deletes data because the metadata do not name it; but it is no partition any more."""
+    places = [TopicPartition("orders", each) for each in range(3)]
+    for place in places:
+        node.logs.open_partition(place, ORDERS, LogConfig())
+    gone = bytes(15) + b"\x07"
+    node.logs.open_partition(TopicPartition("gone", 0), gone, LogConfig())
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID), partition(1, ELSEWHERE))
+    assert [log.topic_partition for log in node.logs] == places[:1]
+    left = {name.rpartition(".")[0] for name in node.files.list_directory("/data") if name.endswith("-stray")}
+    assert left == {"orders-1", "orders-2", "gone-0"}
+    node.change(partition(1, NODE_ID))
+    assert node.replicas.find("orders", 1).leading_log().log_end_offset == 0
+
+
+def test_a_deleted_partition_is_forgotten_off_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the same name that comes later does not wait for the device, on whichever broker."""
+
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE, leader=ELSEWHERE))
+        node.logs.checkpoint({})
+        (directory,) = node.logs.directories
+        place = TopicPartition("orders", 0)
+        assert directory.has_checkpointed(place)
+        node.change(TopicDeleted(ORDERS))
+        await until(lambda: not directory.has_checkpointed(place))
+        assert node.executor.calls == 1
+        written: list[object] = []
+        monkeypatch.setattr(directory, "write_checkpoint", lambda *arguments: written.append(arguments))
+        again = bytes(15) + b"\x02"
+        node.change(
+            TopicCreated(again, "orders"),
+            PartitionChanged(again, 0, (NODE_ID, ELSEWHERE), (ELSEWHERE,), ELSEWHERE, 0, 0),
+        )
+        assert node.replicas.find("orders", 0).log is not None
+        assert written == []
+
+    asyncio.run(play())
 
 
 def test_listeners_are_called_once_for_all_that_was_appended_together(node: Node) -> None:
@@ -148,6 +205,53 @@ def test_requests_that_wait_together_share_one_sync(node: Node) -> None:
         found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
         await asyncio.gather(*(node.replicas.flush(found) for _ in range(5)))
         assert found.leading_log().recovery_point == 1
+
+    asyncio.run(play())
+    assert node.executor.calls == 1
+
+
+def test_who_waits_behind_a_sync_that_failed_is_not_told_that_all_is_well(values: Mapping[str, Any]) -> None:
+    """The disk is out of use by then, and nobody syncs what came last."""
+    node, batch = Node(values), encode_batch([Record(0, NOW, b"k", b"v")])
+
+    async def play() -> list[Any]:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        node.files.faults.flush_fails = True
+        first = node.replicas.flush(found)
+        await asyncio.sleep(0)  # it has begun
+        found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        return await asyncio.gather(first, node.replicas.flush(found), return_exceptions=True)
+
+    outcomes = asyncio.run(play())
+    assert [each.code for each in outcomes] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+def test_a_sync_that_cannot_begin_keeps_nobody_waiting(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
+        log = found.leading_log()
+        log.roll(NOW)
+        (sealed, _) = log.segments
+        sealed.unload()
+        node.files.remove(sealed.info().path)
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="flush failed"):
+                await asyncio.wait_for(node.replicas.flush(found), 10)
+
+    asyncio.run(play())
+
+
+def test_what_is_on_the_disk_already_needs_no_sync(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
+        for _ in range(2):
+            await node.replicas.flush(found)
 
     asyncio.run(play())
     assert node.executor.calls == 1

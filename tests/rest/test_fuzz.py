@@ -81,7 +81,8 @@ def request(rng: random.Random, cluster: str) -> bytes:
     method = rng.choice(("GET", "POST", "POST", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"))
     path = rng.choice(PATHS).replace("CLUSTER", cluster)
     body = rng.choice(BODIES)
-    headers = ["Host: x", f"Content-Type: application/{rng.choice(['json', 'vnd.kafka.json.v2+json'])}"]
+    kind = rng.choice(["json", "vnd.kafka.json.v2+json"])
+    headers = ["Host: localhost", f"Content-Type: application/{kind}"]
     if rng.random() < 0.3:
         at = rng.randrange(len(path))
         path = (

@@ -12,7 +12,9 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from moldau.rest.api.v2 import consumers
 from moldau.rest.peers import InstanceName, Peers, owner
+from moldau.web import forwarding
 from tests.shared.waiting import wait_until
 
 URLS = ["http://a:1", "http://b:2", "http://c:3"]
@@ -45,6 +47,10 @@ def test_an_instance_is_asked_for_where_it_was_found():
         assert len(peers.candidates(name)) == 2
     peers.forget(name)
     assert len(peers.candidates(name)) == 2
+
+
+def test_a_forwarded_request_may_take_as_long_as_any():
+    assert forwarding._TIMEOUT_SECONDS * 1000 > consumers._MAX_TIMEOUT_MS
 
 
 @pytest.fixture

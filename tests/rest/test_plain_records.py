@@ -56,6 +56,8 @@ def quick(form: Format, body: bytes) -> list[tuple[bytes | None, bytes | None, o
 @example(["0.00001", "1e-5"], "1")
 @example(['"a"', "1e22", "{}", "1.5e-9"], '"k"')
 @example(["[" * 61 + "]" * 61] + ["{}"] * 3, "1")
+@example(["[" * 300 + "]" * 300], "1")
+@example(['[{"":1},{"":2}]', "null"], "null")
 def test_json_is_read_as_the_general_way_reads_it(found, key):
     entries = [f'{{"value": {value}}}' for value in found] + [f'{{"key": {key}, "partition": 3}}']
     body = f'{{"records": [{", ".join(entries)}]}}'.encode()
@@ -70,6 +72,8 @@ def test_json_is_read_as_the_general_way_reads_it(found, key):
 @example(["1e22", "1e16", "1.5e300"], True)
 @example(["12345678901234567890123"], True)
 @example(["[" * 62 + "]" * 62], True)
+@example(["[" * 300 + "]" * 300], True)
+@example(['[{"a":1},{"value":2}]', "1"], True)
 @example(['{"a":1,"a":2}'], True)
 @example(['"e"', '"1e5"', '"0.00001"', "null", '"null"'], True)
 def test_values_alone_are_read_as_the_general_way_reads_them(found, compact):

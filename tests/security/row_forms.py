@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.base.names import format_uuid
+from moldau.protocol.schema import declaration
 from tests.security.row_world import Unreadable, World, batch, item, make, offset_commit
 from tests.security.secure_wire import framed
 
@@ -52,7 +53,7 @@ def _list_offsets(case: str, version: int, world: World, topic: str, topic_id: b
 
 
 def _metadata(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
-    by_id = " id" in case and "no auto" not in case
+    by_id = " id" in case and "by name" not in case
     wanted = item("metadata", "MetadataRequestTopic", name=None if by_id else topic)
     if by_id:
         wanted.topic_id = topic_id or world.unknown_id
@@ -75,9 +76,9 @@ def _offset_fetch(case: str, version: int, world: World, topic: str, topic_id: b
 
 
 def _find_coordinator(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
-    kinds = {"group": (0, world.group), "transaction": (1, world.transactional_id)}
+    kinds = {"transaction": (1, world.transactional_id), "group": (0, world.group)}
     for word, (key_type, key) in kinds.items():
-        if case.startswith(word):
+        if word in case and "share" not in case:
             return make("FindCoordinator", key=key, coordinator_keys=[key], key_type=key_type)
     key = f"{world.group}:{format_uuid(world.topic_ids[world.topic])}:0"
     return make("FindCoordinator", key=key, coordinator_keys=[key], key_type=2)
@@ -275,7 +276,7 @@ def _owner(case: str, version: int, world: World, topic: str, topic_id: bytes | 
     request = make("CreateDelegationToken", max_lifetime_ms=-1)
     request.owner_principal_type = request.owner_principal_name = ""
     if "for User:" in case:
-        kind, _, name = case.partition("for ")[2].partition(":")
+        kind, _, name = case.partition("for ")[2].split()[0].rstrip(",").partition(":")
         request.owner_principal_type, request.owner_principal_name = kind, name
     return request
 
@@ -296,7 +297,7 @@ def _describe_tokens(case: str, version: int, world: World, topic: str, topic_id
     request = make("DescribeDelegationToken", owners=None)
     if "owner User:" in case:
         owner = item("describe_delegation_token", "DescribeDelegationTokenOwner", principal_type="User")
-        owner.principal_name = case.rpartition(":")[2]
+        owner.principal_name = case.partition("owner User:")[2].split()[0].rstrip(",")
         request.owners = [owner]
     return request
 
@@ -526,7 +527,17 @@ def request_for(api: str, version: int, case: str, world: World) -> Any:
     form = FORMS.get(api)
     if form is None:
         raise Unreadable(f"{api} is not served here")
-    gone = any(words in case for words in ("missing", "not exist", "unknown topic", "unknown id"))
+    gone = is_gone(case)
     topic = world.missing if gone else world.topic
     topic_id = world.unknown_id if gone else world.topic_ids[world.topic]
-    return form(case, version, world, topic, topic_id)
+    request = form(case, version, world, topic, topic_id)
+    known = declaration(type(request)).versions
+    if version not in known:
+        raise Unreadable(f"{api} has no version {version}: there are {known.first} to {known.last}")
+    return request
+
+
+def is_gone(case: str) -> bool:
+    """Whether a case is about something that is not there."""
+    words = ("missing", "not exist", "nonexistent", "non-existent", "no such", "unknown topic", "unknown id")
+    return any(each in case for each in words)

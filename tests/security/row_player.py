@@ -4,13 +4,16 @@
 
 A file has rows as a real Kafka was asked: an API, a version, a case in words, and steps: which ACLs were
 granted, and which errors came back, each with its place in the answer. Every row gets names, a user and ACLs
-of its own. One line a row, ``row PASS`` or ``row FAIL why``; at the end how many of each.
+of its own: <T>, <G> and so on stand for any, and a name that a row spells out is the one of its request. One
+line a row, ``row PASS`` or ``row FAIL why``; at the end how many of each.
 
 Invariant: a row passes when every answer has the errors of the row, at their places, in every version that
-the row names. Where this broker differs on purpose, that is listed here, with the reason.
+the row names. Where this broker differs on purpose, that is listed here, with the reason. What cannot be
+read as a row fails and says why; it is never left out, and keeps no other row from being played.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,8 +24,8 @@ from moldau.protocol.schema import declaration
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from moldau.testing import Broker
 from tests.security import row_open_default, row_pairs, row_rules
-from tests.security.row_forms import request_for
-from tests.security.row_world import Unreadable, World, item, make
+from tests.security.row_forms import is_gone, request_for
+from tests.security.row_world import PLACES, Unreadable, World, item, make
 from tests.security.secure_wire import Closed, NoAnswer, Wire
 
 _USERS = 4000
@@ -57,23 +60,106 @@ class Play(NamedTuple):
 
 def plays_of(row: dict[str, Any]) -> Iterator[Play]:
     """The row in its own version with all its steps, and what it says about other versions."""
-    yield Play(row["version"], _steps(row["steps"]))
-    denied = _steps(row["steps"][:1])
-    for version in row.get("versions_same_denied_form", ()):
+    yield Play(_field(row, "version", int), _steps(row))
+    denied = _steps(row)[:1]
+    for version in _list(row, "versions_same_denied_form", int):
         if version != row["version"]:
             yield Play(version, denied)
-    for older in row.get("forms_of_older_versions", ()):
-        steps = older.get("steps") or [{"granted": [], "errors": older["errors"]}]
-        yield Play(older["version"], _steps(steps))
-        for version in older.get("versions", ()):
-            if version != older["version"]:
-                yield Play(version, _steps(steps[:1]))
-    for alone in row.get("one_acl_alone", ()):
-        yield Play(row["version"], (((alone["granted_alone"],), tuple(alone["errors"])),))
+    for older in _list(row, "forms_of_older_versions", dict):
+        own = _field(older, "version", int)
+        steps = _steps(older) if "steps" in older else (((), _texts(older, "errors")),)
+        yield Play(own, steps)
+        for version in _list(older, "versions", int):
+            if version != own:
+                yield Play(version, steps[:1])
+    for alone in _list(row, "one_acl_alone", dict):
+        yield Play(row["version"], (((_field(alone, "granted_alone", str),), _texts(alone, "errors")),))
 
 
-def _steps(steps: list[dict[str, Any]]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    return tuple((tuple(step["granted"]), tuple(step["errors"])) for step in steps)
+def _steps(row: dict[str, Any]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    steps = _list(row, "steps", dict)
+    if not steps:
+        raise Unreadable("the row has no steps")
+    return tuple((_texts(step, "granted"), _texts(step, "errors")) for step in steps)
+
+
+_KINDS = {int: "a number", str: "a text", dict: "an object"}
+
+
+def _field(row: dict[str, Any], name: str, kind: type) -> Any:
+    value = row.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise Unreadable(f"{name!r} has to be {_KINDS[kind]}, not {json.dumps(value)[:80]}")
+    return value
+
+
+def _list(row: dict[str, Any], name: str, kind: type) -> list[Any]:
+    values = row.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(each, kind) for each in values):
+        raise Unreadable(f"{name!r} has to be a list, each {_KINDS[kind]}, not {json.dumps(values)[:80]}")
+    return values
+
+
+def _texts(step: dict[str, Any], name: str) -> tuple[str, ...]:
+    if name not in step:
+        raise Unreadable(f"a step has no {name!r}")
+    return tuple(_list(step, name, str))
+
+
+def right_of(text: str) -> tuple[Operation, ResourceType, str]:
+    """``WRITE TOPIC <T>``."""
+    words = text.split(" ", 2)
+    if len(words) < 3 or words[0] not in Operation.__members__ or words[1] not in ResourceType.__members__:
+        raise Unreadable(f"{text!r} is no right, as WRITE TOPIC <T>: an operation, a type and a name")
+    name = words[2]
+    if name.startswith("<") and name not in PLACES:
+        raise Unreadable(f"{name} stands for nothing here: there are {', '.join(PLACES)}")
+    return Operation[words[0]], ResourceType[words[1]], name
+
+
+#: The names that one request has, by type; the first place is for what exists.
+_PLACES_OF = {
+    ResourceType.TOPIC: ("<T>", "<M>"),
+    ResourceType.GROUP: ("<G>",),
+    ResourceType.TRANSACTIONAL_ID: ("<X>",),
+}
+
+
+def spelled_names(row: dict[str, Any]) -> dict[str, str]:
+    """The names that a row spells out, by the place that they take in its request.
+
+    Of several of one type it is the one that was asked about, that the case tells of, or that comes last:
+    rights on the others are there to show that they do not help.
+    """
+    asked: dict[ResourceType, list[str]] = {}
+    granted: dict[ResourceType, list[str]] = {}
+    for alone in _list(row, "one_acl_alone", dict):
+        _, kind, name = right_of(_field(alone, "granted_alone", str))
+        granted.setdefault(kind, []).append(name)
+    forms = [row, *_list(row, "forms_of_older_versions", dict)]
+    for step in (each for form in forms for each in _list(form, "steps", dict)):
+        for text in _list(step, "granted", str):
+            _, kind, name = right_of(text)
+            granted.setdefault(kind, []).append(name)
+        for question in _list(step, "asks", dict):
+            kind = ResourceType.__members__.get(question.get("type", ""), ResourceType.UNKNOWN)
+            asked.setdefault(kind, []).append(str(question.get("name", "")))
+    words = row.get("case", "").replace(",", " ").replace('"', " ").replace("'", " ").split()
+    found = {}
+    for kind, places in _PLACES_OF.items():
+        names = granted.get(kind, []) + asked.get(kind, [])
+        if any(each in PLACES for each in names):
+            continue
+        spelled = [each for each in names if each not in ("", "*") and not each.startswith("<")]
+        told = [each for each in spelled if each in words or each in asked.get(kind, [])] or spelled
+        if told:
+            found[places[-1] if is_gone(row.get("case", "")) or _makes_it(row) else places[0]] = told[-1]
+    return found
+
+
+def _makes_it(row: dict[str, Any]) -> bool:
+    """Whether the request makes the topic that it names."""
+    return row["api"] == "CreateTopics" and "existing" not in row.get("case", "")
 
 
 class Player:
@@ -81,32 +167,44 @@ class Player:
 
     def __init__(self, broker: Broker) -> None:
         self.address = broker.bootstrap_servers
-        self.admin = Wire(self.address).log_in("admin", _SECRET)
+        self.admin = self._connect("admin", None)
         for key_type in (0, 1):  # so that the topics of the coordinators are there
             self.admin.ask(make("FindCoordinator", coordinator_keys=["any"], key_type=key_type), 4)
         #: No API tells it, and a request of this very broker needs it.
         self.broker_epoch = broker.node.services.image.brokers[1].broker_epoch
         self._plays = 0
         self._granted: list[Acl] = []
+        #: Names that rows have spelled out: each is there once.
+        self._taken: set[str] = set()
 
-    def row(self, row: dict[str, Any]) -> str | None:
-        """Why a row fails; None when it passes."""
-        case = row.get("case", "") or f"{row.get('at', '')} {_case_of(row)}"
+    def play(self, row: dict[str, Any]) -> str | None:
+        """Why a row or a rule fails; None when it passes."""
         try:
-            for play in plays_of(row):
-                if (reason := self._play(row["api"], case, play)) is not None:
-                    return f"v{play.version}: {reason}"
+            return self._rule(row) if "area" in row else self._row(row)
         except Unreadable as error:
             return str(error)
-        except (AssertionError, Closed, NoAnswer) as error:
-            return f"could not be prepared: {error}"
+        except Exception as error:
+            # Half an answer may be left behind: the next row begins anew.
+            self.admin.socket.close()
+            self.admin = self._connect("admin", None)
+            self._take_back()
+            return f"could not be played: {type(error).__name__} {error}"
+
+    def _row(self, row: dict[str, Any]) -> str | None:
+        case = _field(row, "case", str) if "case" in row else ""
+        case = case or f"{row.get('at', '')} {_case_of(row)}"
+        names = spelled_names(row)
+        for play in plays_of(row):
+            if (reason := self._play(row["api"], case, play, names)) is not None:
+                return f"v{play.version}: {reason}"
         return None
 
-    def rule(self, rule: dict[str, Any]) -> str | None:
-        """Why a rule fails; None when it holds."""
+    def _rule(self, rule: dict[str, Any]) -> str | None:
+        if "result" not in rule:
+            raise Unreadable("the rule has no 'result'")
+        case, result = _field(rule, "case", str), rule["result"]
         world, user = self._world("az-")
         _, another = self._world()
-        result = rule["result"]
         try:
             world.create_topic()
             with self._connect(user, None) as wire:
@@ -118,25 +216,26 @@ class Player:
                     another,
                 )
                 found = _rule_player(rule)(rule, stage)
-        except (Unreadable, AssertionError, Closed, NoAnswer) as error:
-            return f"{type(error).__name__} {error}"
         finally:
             self._take_back()
-        if "AddPartitionsToTxn" in rule["case"]:
+        if "AddPartitionsToTxn" in case:
             found, result = _any_order(found), _any_order(result)
         if isinstance(found, str) and isinstance(result, str) and result.startswith(f"{found} ("):
             return None  # the rest of the result is a remark
         return None if found == result else f"expected {result}, got {found}"
 
     def _connect(self, user: str, source: str | None) -> Wire:
-        return Wire(self.address, seconds=5, source=source).log_in(user, _SECRET)
+        return Wire(self.address, seconds=10, source=source).log_in(user, _SECRET)
 
-    def _world(self, prefix: str = "") -> tuple[World, str]:
+    def _world(self, prefix: str = "", spelled: dict[str, str] | None = None) -> tuple[World, str]:
         """Names that nothing else has, and the user of this play."""
         self._plays += 1
         number = self._plays
         user = f"u{number % _USERS}"
-        names = (f"{prefix}{letter}{number}" for letter in "tmgxc")
+        names = [f"{prefix}{letter}{number}" for letter in "tmgxc"]
+        for place, name in (spelled or {}).items():
+            names[list(PLACES).index(place)] = own = f"{name}-{number}" if name in self._taken else name
+            self._taken.add(own)
         return World(self.admin, *names, f"User:{user}", broker_epoch=self.broker_epoch), user
 
     def _grant_all(self, acls: list[Acl]) -> None:
@@ -159,37 +258,33 @@ class Player:
             wanted.principal_filter, wanted.host_filter = acl.principal, acl.host
             wanted.operation, wanted.permission_type = acl.operation, acl.permission
             filters.append(wanted)
-        self._granted.clear()
         if filters:
             self.admin.ask(make("DeleteAcls", filters=filters), 3)
+        self._granted.clear()
 
-    def _play(self, api: str, case: str, play: Play) -> str | None:
-        world, user = self._world()
+    def _play(self, api: str, case: str, play: Play, names: dict[str, str]) -> str | None:
+        world, user = self._world(spelled=names)
+        own = {name: world.names()[place] for place, name in names.items()} | world.names()
         world.create_topic()
         request = request_for(api, play.version, case, world)
-        with Wire(self.address, seconds=2).log_in(user, _SECRET) as wire:
-            held: set[str] = set()
-            for granted, expected in play.steps:
-                for text in granted:
-                    if text not in held:
-                        held.add(text)
-                        self.grant(text, world)
-                found = self._errors(wire, request, play.version)
-                if not _same(api, play.version, case, expected, found):
-                    what = ", ".join(granted) or "nothing"
-                    return f"with {what}: expected {'; '.join(expected)}, got {'; '.join(found)}"
+        silent = any("no answer" in expected for _, expected in play.steps)
+        try:
+            with Wire(self.address, seconds=2 if silent else 10).log_in(user, _SECRET) as wire:
+                held: set[str] = set()
+                for granted, expected in play.steps:
+                    for text in granted:
+                        if text not in held:
+                            held.add(text)
+                            operation, kind, name = right_of(text)
+                            acl = (kind, own.get(name, name), PatternType.LITERAL, world.user, "*", operation)
+                            self._grant_all([Acl(*acl, Permission.ALLOW)])
+                    found = self._errors(wire, request, play.version)
+                    if not _same(api, play.version, case, expected, found):
+                        what = ", ".join(granted) or "nothing"
+                        return f"with {what}: expected {'; '.join(expected)}, got {'; '.join(found)}"
+        finally:
+            self._take_back()
         return None
-
-    def grant(self, text: str, world: World, permission: Permission = Permission.ALLOW) -> None:
-        """``WRITE TOPIC <T>`` for the user of this play."""
-        operation, kind, name = text.split(" ", 2)
-        name = world.names().get(name, name)
-        creation = item("create_acls", "AclCreation", resource_type=ResourceType[kind], resource_name=name)
-        creation.resource_pattern_type, creation.host = PatternType.LITERAL, "*"
-        creation.principal, creation.permission_type = world.user, permission
-        creation.operation = Operation[operation]
-        (result,) = self.admin.ask(make("CreateAcls", creations=[creation]), 3).results
-        assert not result.error_code, result
 
     def _errors(self, wire: Wire, request: Any, version: int) -> tuple[str, ...]:
         try:
@@ -202,10 +297,13 @@ class Player:
 
 def _case_of(row: dict[str, Any]) -> str:
     """The case of a row without words, where the ACLs that it grants tell: configs of a broker or a group."""
-    granted = {text.split(" ")[1] for step in row["steps"] for text in step["granted"]}
-    if "Configs" in row["api"] and granted <= {"CLUSTER", "GROUP"}:
-        return {"CLUSTER": "broker", "GROUP": "group"}.get("".join(granted), "")
-    return ""
+    kinds = {right_of(text)[1].name for granted, _ in _steps(row) for text in granted}
+    cases: dict[str, str] = {}
+    if "Configs" in row["api"]:
+        cases = {"CLUSTER": "broker", "GROUP": "group"}
+    elif row["api"] == "FindCoordinator":
+        cases = {"CLUSTER": "share", "GROUP": "group", "TRANSACTIONAL_ID": "transaction"}
+    return cases.get("".join(kinds), "")
 
 
 def _any_order(answer: Any) -> Any:
@@ -265,20 +363,43 @@ def _same(api: str, version: int, case: str, expected: tuple[str, ...], found: t
 
 
 def rows_of(paths: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows with their names, from files with a list of rows or with lists under names."""
+    """Rows with their names, from files with a list of rows or with lists under names.
+
+    What is no row has the name of its place, and a reason why it cannot be played under ``unreadable``.
+    """
     for path in paths:
-        data = json.loads(Path(path).read_text())
-        lists = {"": data} if isinstance(data, list) else data
-        for title, rows in lists.items():
-            for row in rows if isinstance(rows, list) else ():
-                if "area" in row:
-                    yield f"{row['area']}: {row['case']}", row
-                elif "api" in row:
-                    case = f" {row['case']}" if row.get("case") else ""
-                    # What Kafka has on a listener of its own is asked of a broker here.
-                    where = "controller listener" if title == "controller_listener" else ""
-                    name = f"{where}: {row['api']}" if where else row["api"]
-                    yield f"{name} v{row['version']}{case}", {"at": where} | row
+        try:
+            data = json.loads(Path(path).read_text())
+        except (OSError, ValueError, RecursionError) as error:
+            yield path, {"unreadable": f"cannot be read: {error}"}
+            continue
+        lists = {"": data} if isinstance(data, list) else data if isinstance(data, dict) else {}
+        found = [
+            (title, number, row)
+            for title, rows in lists.items()
+            if isinstance(rows, list)
+            for number, row in enumerate(rows, 1)
+        ]
+        if not found:
+            yield path, {"unreadable": "has no rows: it is a list of them, or an object with lists of them"}
+        for title, number, row in found:
+            yield _named(row, title, f"{path} {title} row {number}".replace("  ", " "))
+
+
+def _named(row: Any, title: str, place: str) -> tuple[str, dict[str, Any]]:
+    if not isinstance(row, dict):
+        return place, {"unreadable": f"a row is an object, not {json.dumps(row)[:80]}"}
+    if not isinstance(row.get("area", ""), str):
+        return place, {"unreadable": "the 'area' of a rule is a text"}
+    if "area" in row:
+        return f"{row['area']}: {row.get('case', '')}", row
+    if not isinstance(row.get("api"), str):
+        return place, {"unreadable": "a row has an 'api', or an 'area' for a rule"}
+    case = f" {row['case']}" if row.get("case") else ""
+    # What Kafka has on a listener of its own is asked of a broker here.
+    where = "controller listener" if title == "controller_listener" else ""
+    name = f"{where}: {row['api']}" if where else row["api"]
+    return f"{name} v{row.get('version')}{case}", {"at": where} | row
 
 
 class Players:
@@ -296,15 +417,19 @@ class Players:
 
     def play(self, row: dict[str, Any]) -> str | None:
         """Why a row or a rule fails; None when it passes."""
+        if "unreadable" in row:
+            return str(row["unreadable"])
         is_open = row.get("area", "").lower().startswith(_OPEN)
         if is_open not in self._started:
             settings = SETTINGS | ({"allow.everyone.if.no.acl.found": "true"} if is_open else {})
             self._started[is_open] = Player(self._stack.enter_context(Broker(settings)))
-        player = self._started[is_open]
-        return player.rule(row) if "area" in row else player.row(row)
+        return self._started[is_open].play(row)
 
 
 def main(paths: list[str]) -> int:
+    if not paths:
+        print("usage: python -m tests.security.play FILE …", file=sys.stderr)
+        return 2
     passed = failed = 0
     with Players() as players:
         for name, row in rows_of(paths):

@@ -24,6 +24,8 @@ from tests.security.row_world import Unreadable, World, item, make
 from tests.security.secure_wire import Wire
 
 _CLAUSE = re.compile(r"(?:(allow|deny) )?(?:only )?([A-Z_]+)\b(.*)")
+#: What looks like an operation: other words of a case are remarks.
+_SHOUTED = re.compile(r"\b(?!ACLs?\b)[A-Z_]{3,}\b")
 _QUOTED = re.compile(r'"([^"]*)"')
 _NOT_SET = -(2**31)
 
@@ -61,6 +63,8 @@ def acls_of(case: str, world: World, *, kind: ResourceType = ResourceType.TOPIC)
     for clause in case.split(", "):
         words = _CLAUSE.match(clause.strip())
         if words is None or words[2] not in Operation.__members__:
+            if _SHOUTED.search(clause):
+                raise Unreadable(f"{clause.strip()!r} is no ACL, as: deny READ on host 10.0.0.1")
             continue
         permission = Permission.DENY if words[1] == "deny" else Permission.ALLOW
         name, pattern, host, principal = own, PatternType.LITERAL, "*", world.user

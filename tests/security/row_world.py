@@ -12,6 +12,9 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.records import Record, encode_batch
 from tests.security.secure_wire import Wire
 
+#: What stands for a name in a row: the first five in the order of the names of a play.
+PLACES = ("<T>", "<M>", "<G>", "<X>", "<C>", "<any>", "<user>")
+
 
 class Unreadable(Exception):
     """A row whose request this file cannot make."""
@@ -34,15 +37,8 @@ class World:
     producer: tuple[int, int] = (-1, -1)
 
     def names(self) -> dict[str, str]:
-        return {
-            "<T>": self.topic,
-            "<M>": self.missing,
-            "<G>": self.group,
-            "<X>": self.transactional_id,
-            "<C>": self.changelog,
-            "<any>": self.topic,
-            "<user>": self.user,
-        }
+        own = (self.topic, self.missing, self.group, self.transactional_id, self.changelog)
+        return dict(zip(PLACES, (*own, self.topic, self.user), strict=True))
 
     def create_topic(self, name: str | None = None) -> None:
         """The topic of the play, or another one."""

@@ -146,3 +146,14 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert authorizer.may("User:ann", "h", Operation.READ, ResourceType.TOPIC, f"n{number}")
     assert len(authorizer._remembered) <= 10
+
+
+@pytest.mark.parametrize("host", ["0:0:0:0:0:0:0:1", "::1", "0000::0001"])
+def test_an_address_of_ipv6_is_the_same_however_it_is_written(host: str) -> None:
+    """Kafka's brokers show addresses with all their zeros, and so the ACLs that were made for them."""
+    authorizer = Authorizer([acl(), acl(host=host, permission=Permission.DENY)])
+    read = Operation.READ, ResourceType.TOPIC
+    assert not authorizer.may("User:ann", "::1", *read, "t")
+    assert authorizer.may("User:ann", "::2", *read, "t")
+    assert authorizer.may("User:ann", "fe80::1%eth0", *read, "t")
+    assert not authorizer.may_any("User:ann", "::1", *read)

@@ -1,5 +1,9 @@
 """SCRAM's arithmetic."""
 
+import re
+
+import pytest
+
 from moldau.security.scram import (
     ScramMechanism,
     client_proof,
@@ -26,6 +30,25 @@ def test_a_fake_credential_is_always_the_same() -> None:
     assert first == fake_credential(ScramMechanism.SHA_256, "nobody", b"secret")
     assert first.salt != fake_credential(ScramMechanism.SHA_256, "other", b"secret").salt
     assert first.salt != fake_credential(ScramMechanism.SHA_256, "nobody", b"other").salt
+
+
+@pytest.mark.parametrize(
+    ("salt", "shape"),
+    [
+        (b"1x8kq0v7m3c9d2f5g6h4j8k1lp", rb"[0-9a-z]{22,26}"),  # Kafka's own tools
+        (bytes(range(64)), rb"(?s).{64}"),
+        (bytes(16), rb"(?s).{16}"),
+    ],
+)
+def test_a_fake_credential_looks_like_those_that_there_are(salt: bytes, shape: bytes) -> None:
+    like = credential(ScramMechanism.SHA_512, "pencil", salt, 8192)
+    salts = set()
+    for number in range(50):
+        fake = fake_credential(ScramMechanism.SHA_512, f"nobody{number}", b"secret", like)
+        assert fake.iterations == 8192
+        assert re.fullmatch(shape, fake.salt)
+        salts.add(fake.salt)
+    assert len(salts) == 50
 
 
 def test_a_credential_is_not_shown() -> None:

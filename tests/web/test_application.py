@@ -121,7 +121,7 @@ def sent(serving, data: bytes, *, hang_up: bool = False) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-POST = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+POST = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 def test_a_body_over_the_limit_closes_the_connection(run_service):

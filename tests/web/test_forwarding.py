@@ -1,8 +1,10 @@
 """Two instances: one leads, the other sends requests on."""
 
+import asyncio
 import socket
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from moldau.web import forwarding
@@ -103,6 +105,30 @@ def test_who_leads_is_asked_again_when_nobody_took_it(leader, follower, monkeypa
             assert http.post("/write/a").json()["name"] == "a"
         with follower([gone, "here"]) as http:
             assert http.post("/write/a").json() == "written here"
+
+
+def test_many_requests_wait_at_the_leader_at_the_same_time(run_service, follower):
+    waiting, all_there = [], asyncio.Event()
+
+    async def wait(call):
+        waiting.append(call)
+        if len(waiting) == 120:
+            all_there.set()
+        await all_there.wait()
+        return "done"
+
+    async def ask(url):
+        async with httpx.AsyncClient(
+            base_url=url, timeout=120, limits=httpx.Limits(), trust_env=False
+        ) as http:
+            return await asyncio.gather(*(http.post("/write/a") for _ in range(120)))
+
+    with (
+        run_service(Route("POST", "/write/{name}", wait, "Write")) as serving,
+        follower([serving.url]) as http,
+    ):
+        answers = asyncio.run(ask(str(http.base_url)))
+    assert {each.status_code for each in answers} == {200}, answers[-1].text
 
 
 def test_it_ends_when_nobody_leads(follower, monkeypatch):

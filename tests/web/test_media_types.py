@@ -1,6 +1,11 @@
 import pytest
 
-from moldau.web.media_types import ANY, accepted, check_content_encoding, check_content_type
+from moldau.web.media_types import (
+    ANY,
+    accepted,
+    check_content_encoding,
+    check_content_type,
+)
 from moldau.web.problems import Problem
 
 OFFERED = ("application/vnd.a+json", "application/json")

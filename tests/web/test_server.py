@@ -9,10 +9,11 @@ import threading
 import httpx
 import pytest
 
+from moldau.web import server
 from moldau.web.application import Application
 from moldau.web.authentication import BasicAuthentication
 from moldau.web.routes import Route
-from moldau.web.server import Listener, ListenerOptions, _warn_of_open_listener
+from moldau.web.server import Listener, ListenerOptions, _guard_open_listener
 from moldau.web.tls import TlsOptions
 
 
@@ -89,8 +90,24 @@ def test_a_listener_that_is_open_to_the_network(
     ca = tls_files / "client.pem" if client_ca else None
     tls = TlsOptions(tls_files / "server.pem", tls_files / "server.key", ca)
     with Listener(ListenerOptions(host, tls=tls)) as listener, caplog.at_level(logging.WARNING):
-        _warn_of_open_listener(Application(test_service(), **basic), listener)
+        _guard_open_listener(Application(test_service(), **basic), listener)
     assert ("open to the network" in caplog.text) is warns
+
+
+_REQUEST = b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", _REQUEST[:20], _REQUEST + _REQUEST[:20]])
+def test_a_request_that_does_not_get_to_the_end_of_its_headers(run_service, monkeypatch, sent):
+    monkeypatch.setattr(server, "_HEADERS_SECONDS", 0.05)
+    with run_service() as serving:
+        host, _, port = serving.url.rpartition("/")[2].partition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as wire:
+            wire.sendall(sent)
+            found = b""
+            while part := wire.recv(1000):
+                found += part
+    assert found.count(b"HTTP/1.1 200 OK") == sent.count(b"\r\n\r\n")
 
 
 def waiting_route():

@@ -3,7 +3,8 @@
 Services with an API stand on ``web/``; this one has no routes, no TLS and no uploads worth the name.
 
 Invariant: everything that a peer can make grow is bounded: connections, heads, bodies, and the time that it
-takes to send them. A handler that fails is a 500 and a line in the log, never a hanging connection.
+takes to send them. On the loopback address no foreign page of a browser is answered. A handler that fails is
+a 500 and a line in the log, never a hanging connection.
 """
 
 import asyncio
@@ -12,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import parse_qsl
+
+from moldau.base.host_names import is_loopback, is_own_name
 
 log = logging.getLogger("moldau.http")
 
@@ -23,6 +26,7 @@ _REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
@@ -66,9 +70,11 @@ class HttpServer:
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._only_own_names = False
 
     async def start(self, host: str, port: int) -> int:
         """Listens, and returns the port, which the system chose if it was 0."""
+        self._only_own_names = is_loopback(host)
         self._server = await asyncio.start_server(self._serve, host, port, limit=_HEAD_BYTES_MOST)
         chosen: int = self._server.sockets[0].getsockname()[1]
         return chosen
@@ -98,6 +104,11 @@ class HttpServer:
             self._connections.discard(task)
             writer.close()
 
+    async def _answer(self, request: Request) -> Response:
+        if self._only_own_names and not is_own_name(request.headers.get("host", "")):
+            return Response(b"ask by the address, or as localhost\n", status=403)
+        return await self._handle(request)
+
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answers one request; whether there may be another one on this connection."""
         try:
@@ -109,7 +120,7 @@ class HttpServer:
         if request is None:
             return False
         try:
-            response = await self._handle(request)
+            response = await self._answer(request)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             response = Response(b"the request failed; the log says why\n", status=500)

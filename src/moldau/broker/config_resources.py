@@ -18,6 +18,7 @@ from moldau.cluster.configs.layers import ConfigLayers
 from moldau.cluster.controller import config_changes as changes
 from moldau.cluster.controller.commands import set_configs
 from moldau.cluster.controller.config_changes import ConfigChange
+from moldau.cluster.controller.elections import elections_after_configs
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import Record, ResourceType
 from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
@@ -142,7 +143,8 @@ async def _alter(
     _check_changeable(services, kind, name)
 
     def decide(image: ClusterImage) -> list[Record]:
-        return set_configs(image, kind, name, alteration(image.configs(kind, name)))
+        configs = set_configs(image, kind, name, alteration(image.configs(kind, name)))
+        return [*configs, *elections_after_configs(image, configs, services.election_rules)]
 
     if validate_only:
         decide(services.image)

@@ -54,13 +54,19 @@ class Forwarding:
             connection.host,
         )
 
-    async def ask(self, request: Any) -> Any:
+    async def ask(self, request: Any, *, timeout_ms: int | None = None) -> Any:
         """The controller's answer to a request that this broker makes itself, for a client that needs it."""
         version = declaration(type(request)).versions.last
-        return await self._send(request, version, None, Identity(BROKER), "127.0.0.1")
+        return await self._send(request, version, None, Identity(BROKER), "127.0.0.1", timeout_ms)
 
     async def _send(
-        self, request: Any, version: int, client_id: str | None, identity: Identity, host: str
+        self,
+        request: Any,
+        version: int,
+        client_id: str | None,
+        identity: Identity,
+        host: str,
+        timeout_ms: int | None = None,
     ) -> Any:
         api_key = declaration(type(request)).api_key
         assert api_key is not None
@@ -71,7 +77,7 @@ class Forwarding:
         envelope = EnvelopeRequest(
             bytes(frame), encode_principal(_principal_data(identity)), _packed_address(host), self._new_uuid()
         )
-        answer = await self._channel.send(envelope)
+        answer = await self._channel.send(envelope, timeout_ms=timeout_ms)
         if answer.error_code or answer.response_data is None:
             raise KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
         await self._metadata.refresh()

@@ -43,13 +43,16 @@ class MetadataChanges:
         self._replicas.apply(old, new)
         self._groups.follow(old, new)
         self._transactions.follow(old, new)
-        if old.topics_by_name is not new.topics_by_name:
+        # What an expression of a group means depends on topics, and on rights to know of them.
+        if old.topics_by_name is not new.topics_by_name or old.security.acls is not new.security.acls:
             self._notify_groups(old, new)
 
     def _notify_groups(self, old: ClusterImage, new: ClusterImage) -> None:
         """Offsets of topics that are gone go too; members may get other partitions."""
-        deleted = old.topics_by_name.keys() - new.topics_by_name.keys()
-        if deleted:
+        # By their ids: one of the same name may have come in the same change.
+        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
+        if gone:
+            deleted = {old.topics_by_id[topic_id].name for topic_id in gone}
             self._groups.notify_all(lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
         self._groups.notify_all(lambda shard, now_ms: shard.metadata_changed(now_ms))
 

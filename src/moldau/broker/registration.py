@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from moldau.base.names import Uuid
 from moldau.base.tasks import Background
 from moldau.broker.controller_requests import registration_request
 from moldau.cluster.controller.commands import BrokerRegistration
-from moldau.cluster.image import ClusterImage
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import MetadataError, Record
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -95,6 +96,16 @@ class Registration:
             self._registering = True
             self._background.start(self._again(), "registration")
 
+    def begin_anew(self, incarnation_id: Uuid) -> None:
+        """Registers as another process that may lack records: one of this broker's disks has failed.
+
+        Others lead then wherever they can. Where this broker still has everything it is soon in sync again.
+        """
+        self._registration = self._registration._replace(
+            incarnation_id=incarnation_id, previous_broker_epoch=-1
+        )
+        self.follow(EMPTY_IMAGE, self._metadata.image, ())
+
     def _is_missing(self, image: ClusterImage) -> bool:
         broker_id = self._registration.broker_id
         known = image.brokers.get(broker_id)
@@ -108,7 +119,7 @@ class Registration:
         broker_id = self._registration.broker_id
         try:
             while self._is_missing(self._metadata.image) and not self.leaving:
-                log.warning("broker %d was fenced although it runs: registering again", broker_id)
+                log.warning("broker %d runs, and the metadata do not say so: registering again", broker_id)
                 await self.register()
                 try:
                     await self._metadata.refresh()

@@ -5,12 +5,12 @@ was asked before it closes.
 """
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections import defaultdict, deque
 from collections.abc import Mapping
 
+from moldau.base.host_names import is_loopback
 from moldau.base.settings import SettingError
 from moldau.broker.access.connection_limits import LONGEST_WAIT_SECONDS, NO_LIMIT, ConnectionLimits
 from moldau.broker.access.entrances import Entrance
@@ -133,7 +133,7 @@ class Server:
 
     def _check_address(self, listener: Endpoint) -> None:
         """Nobody is let in by mistake: what others can reach asks who is there, unless a setting says no."""
-        if listener.security_protocol != "PLAINTEXT" or _is_loopback(listener.host):
+        if listener.security_protocol != "PLAINTEXT" or is_loopback(listener.host):
             return
         where = f"listener {listener.name} on {listener.host or '*'} is open to the network"
         if not self._settings.moldau_listener_plaintext_allow:
@@ -290,12 +290,3 @@ class Server:
         for connection in tuple(self.connections):
             connection.abort()
         await asyncio.sleep(0)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -36,6 +36,9 @@ log = logging.getLogger("moldau.broker.topics")
 #: From so many partitions on a topic is prepared before it is created.
 MANY_PARTITIONS = 100
 
+#: A client that asks for a topic by its name alone waits no longer for a controller.
+_AUTOMATIC_MS = 5_000
+
 Outcomes = tuple[CreatedTopic | KafkaError, ...]
 
 
@@ -45,10 +48,14 @@ async def create(
     *,
     validate_only: bool = False,
     attempt_id: bytes = b"",
+    timeout_ms: int | None = None,
 ) -> Outcomes:
-    """Creates topics, each with an outcome of its own; here, or by a request to the controller."""
+    """Creates topics, each with an outcome of its own; here, or by a request to the controller.
+
+    ``timeout_ms``: how long a controller is looked for.
+    """
     if not services.is_controller and not validate_only:
-        return await _ask_controller(services, topics)
+        return await _ask_controller(services, topics, timeout_ms)
     settings = services.settings
     topic_ids = [_topic_id(attempt_id, each.name) or services.new_uuid() for each in topics]
     seed = services.new_seed()
@@ -115,9 +122,11 @@ def _made_before(
     return CreatedTopic(topic_id, topic.name, len(there.partitions), replicas, configs)
 
 
-async def _ask_controller(services: Services, topics: Sequence[TopicToCreate]) -> Outcomes:
+async def _ask_controller(
+    services: Services, topics: Sequence[TopicToCreate], timeout_ms: int | None
+) -> Outcomes:
     request = CreateTopicsRequest([_creatable(topic) for topic in topics])
-    answer = await services.forwarding.ask(request)
+    answer = await services.forwarding.ask(request, timeout_ms=timeout_ms)
     results = {result.name: result for result in answer.topics}
     outcomes: list[CreatedTopic | KafkaError] = []
     for topic in topics:
@@ -167,10 +176,18 @@ async def _without_files(services: Services, outcomes: Outcomes) -> Outcomes:
     )
 
 
-async def create_automatically(services: Services, name: str) -> None:
-    """Creates a topic that a client asked for by its name alone; a refusal is only logged."""
-    (outcome,) = await create(services, [TopicToCreate(name)])
+async def create_automatically(services: Services, name: str) -> bool:
+    """Creates a topic that a client asked for by its name alone; a refusal is only logged.
+
+    False when nobody could decide it: whoever asked has other topics to hear of, and asks again for this one.
+    """
+    try:
+        (outcome,) = await create(services, [TopicToCreate(name)], timeout_ms=_AUTOMATIC_MS)
+    except KafkaError as error:
+        log.warning("topic %s was not created automatically: %s", name, error)
+        return False
     if isinstance(outcome, KafkaError):
         log.warning("topic %s was not created automatically: %s", name, outcome)
     else:
         log.info("created topic %s automatically with %d partition(s)", name, outcome.partition_count)
+    return True

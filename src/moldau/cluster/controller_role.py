@@ -49,6 +49,8 @@ class ControllerRole:
         self.campaigning = False
         #: How long elections of leaders took that this controller had to hold, in milliseconds.
         self.election_times = Histogram()
+        #: Whether what the metadata say of this broker is about this process, and not about the one before.
+        self.registered = False
         #: Set as soon as this broker wins an election, even if it may not act yet.
         self.won = asyncio.Event()
         metadata.on_deposed = self._lost.set
@@ -60,8 +62,9 @@ class ControllerRole:
 
     def campaign(self) -> None:
         """Campaigns from now on, until ``close``."""
-        self.campaigning = True
-        self._background.start(self._run(), "controller election")
+        if not self.campaigning:
+            self.campaigning = True
+            self._background.start(self._run(), "controller election")
 
     async def wait_for_a_cluster(self) -> None:
         """Campaigns, and returns when this broker may create the cluster or another one has created it."""
@@ -147,6 +150,9 @@ class ControllerRole:
         assert self._create_cluster is not None
         known = self._metadata.image
         sessions = await self._store.sessions()
+        if not self.registered and any(each.broker_id != self._node_id for each in known.live_brokers()):
+            # All have died together, this broker too: its last process leads nothing that others have led.
+            sessions -= {self._node_id}
         self._metadata.controller_epoch = epoch
         submit = self._metadata.submit
         with_first, self._with_first = self._with_first, None
@@ -157,6 +163,7 @@ class ControllerRole:
             submit(lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of)),
             *(() if with_first is None else (with_first(),)),
         )
+        self.registered = True
         log.info("broker %d is the controller, epoch %d", self._node_id, epoch)
 
     # --- while it is the controller ----------------------------------------------------------------------

@@ -96,8 +96,6 @@ class _Gate:
 
     async def __call__(self, request: Any) -> Principal:
         self._check_host(request.headers.get("host", ""))
-        if request.method not in ("GET", "HEAD"):
-            self._check_origin(request)
         name = request.scope["path"]
         session = self._console.sessions.find(_cookie(request, self._console.cookie))
         if session is not None and session.grant is not None:
@@ -138,14 +136,6 @@ class _Gate:
                 403,
                 "The console is not known by that name: start it with --allowed-host to be asked for by it",
             )
-
-    def _check_origin(self, request: Any) -> None:
-        """Browsers say where a form comes from; the token is asked for as well."""
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise http_problem(403, "The form comes from another page")
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            raise http_problem(403, "The form comes from another page")
 
 
 def _hosts(settings: ConsoleSettings) -> frozenset[str] | None:

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from moldau.base.host_names import is_loopback
 from moldau.client.transport.security import Security
 from moldau.console.masks import Mask, parse_mask
 from moldau.console.oidc.settings import OidcSettings
 from moldau.web.limits import Limits
-from moldau.web.server import ListenerOptions, is_loopback
+from moldau.web.server import ListenerOptions
 
 DEFAULT_NAME = "local"
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")

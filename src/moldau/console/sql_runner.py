@@ -37,6 +37,9 @@ def parsed(text: str) -> list[Statement]:
     """The statements of a text; SqlError for one that the console does not run."""
     if len(text) > _MAX_TEXT:
         raise SqlError("That is too long for this box: 'moldau sql FILE' runs it.")
+    if "REGEXP_" in text.upper():
+        # Nothing can end one that goes on for ever, and nobody would be answered meanwhile.
+        raise SqlError("Regular expressions may take for ever: LIKE does not, and 'moldau sql' runs both.")
     statements = [parse_statement(each) for each in split(text)]
     if not statements:
         raise SqlError("Type a statement, such as SHOW STREAMS;")

@@ -4,19 +4,24 @@ one POST.
 Nothing can be written and nothing executed: what a broker's settings are is the business of its configs.
 
 Invariant: a request that cannot be answered is answered with an error of its own; the others of the same
-POST are not touched by it.
+POST are not touched by it. Answers are made in steps, one for each MBean that is looked at, and what one POST
+may get is bounded: anybody who reaches the port may ask.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from moldau.metrics.mbeans import BadName, MBeans, ObjectName, attribute_types
+from moldau.metrics.mbeans import BadName, Found, MBeans, ObjectName, attribute_types
 
 PROTOCOL = "7.2"
-#: Requests in one POST, and MBeans that one pattern may read.
+#: Requests in one POST, and MBeans in all of its answers: a broker with 10,000 partitions has 110,000.
 _REQUESTS_MOST = 1000
+MBEANS_MOST = 300_000
+
+#: Pauses after every MBean; what it returns is the answer.
+Steps: TypeAlias = Generator[None, None, Any]
 
 
 class _Refused(Exception):
@@ -26,35 +31,49 @@ class _Refused(Exception):
         self.java = java
 
 
+class _Budget:
+    """How many MBeans the answers to one POST may still have."""
+
+    def __init__(self) -> None:
+        self._left = MBEANS_MOST
+
+    def take(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            message = f"More than {MBEANS_MOST} MBeans in one answer: ask for fewer at a time"
+            raise _Refused(400, "java.lang.IllegalArgumentException", message)
+
+
 class Jolokia:
     def __init__(self, mbeans: MBeans, product: Mapping[str, str]) -> None:
         """``product``: vendor, product and version, as ``version`` shows them."""
         self._mbeans = mbeans
         self._product = dict(product)
-        self._answers: dict[str, Callable[[Mapping[str, Any], float], Any]] = {
+        self._answers: dict[str, Callable[[Mapping[str, Any], float, _Budget], Steps]] = {
             "version": self._version,
             "read": self._read,
             "list": self._list,
             "search": self._search,
         }
 
-    def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> dict[str, Any]:
+    def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> Steps:
         """A GET; ``path`` is what follows ``/jolokia``, still percent-encoded."""
-        try:
-            return self._one(_from_path(path, query), now, now_ms)
-        except _Refused as refusal:
-            return _error({}, refusal, now_ms)
+        return self._one(_from_path(path, query), now, now_ms, _Budget())
 
-    def post(self, body: Any, now: float, now_ms: int) -> Any:
+    def post(self, body: Any, now: float, now_ms: int) -> Steps:
         """A POST; ``body`` is the JSON that came."""
-        if isinstance(body, list):
-            if len(body) > _REQUESTS_MOST:
-                message = f"{len(body)} requests in one POST; {_REQUESTS_MOST} are allowed"
-                return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
-            return [self._one(each, now, now_ms) for each in body]
-        return self._one(body, now, now_ms)
+        budget = _Budget()
+        if not isinstance(body, list):
+            return (yield from self._one(body, now, now_ms, budget))
+        if len(body) > _REQUESTS_MOST:
+            message = f"{len(body)} requests in one POST; {_REQUESTS_MOST} are allowed"
+            return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
+        answers = []
+        for each in body:
+            answers += [(yield from self._one(each, now, now_ms, budget))]
+        return answers
 
-    def _one(self, request: Any, now: float, now_ms: int) -> dict[str, Any]:
+    def _one(self, request: Any, now: float, now_ms: int, budget: _Budget) -> Steps:
         asked = request if isinstance(request, dict) else {}
         try:
             kind = asked.get("type")
@@ -64,7 +83,7 @@ class Jolokia:
                     "java.lang.IllegalArgumentException",
                     f"No type with name '{kind}' exists here; there are {', '.join(self._answers)}",
                 )
-            value = self._answers[kind.lower()](asked, now)
+            value = yield from self._answers[kind.lower()](asked, now, budget)
         except _Refused as refusal:
             return _error(asked, refusal, now_ms)
         except BadName as error:
@@ -79,7 +98,8 @@ class Jolokia:
 
     # --- the four kinds of requests -------------------------------------------------------------
 
-    def _version(self, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+    def _version(self, asked: Mapping[str, Any], now: float, budget: _Budget) -> Steps:
+        yield
         info = {"product": self._product["product"], "vendor": self._product["vendor"]}
         return {
             "agent": self._product["version"],
@@ -88,17 +108,27 @@ class Jolokia:
             "config": {"agentId": self._product["agent"], "agentType": "moldau"},
         }
 
-    def _search(self, asked: Mapping[str, Any], now: float) -> list[str]:
-        pattern = ObjectName.parse(_text(asked, "mbean"))
-        canonical = _canonical(asked)
-        return [name.written(canonical) for name, _, _ in self._mbeans.find(pattern)]
+    def _find(self, wanted: ObjectName, budget: _Budget) -> Generator[None, None, list[Found]]:
+        found: list[Found] = []
+        for each in self._mbeans.find(wanted):
+            yield
+            if each is not None:
+                budget.take()
+                found.append(each)
+        return found
 
-    def _read(self, asked: Mapping[str, Any], now: float) -> Any:
+    def _search(self, asked: Mapping[str, Any], now: float, budget: _Budget) -> Steps:
+        found = yield from self._find(ObjectName.parse(_text(asked, "mbean")), budget)
+        canonical = _canonical(asked)
+        return [name.written(canonical) for name, _, _ in found]
+
+    def _read(self, asked: Mapping[str, Any], now: float, budget: _Budget) -> Steps:
         wanted = ObjectName.parse(_text(asked, "mbean"))
         names = _attributes(asked.get("attribute"))
         single = isinstance(asked.get("attribute"), str) and names is not None and len(names) == 1
         found: dict[str, Any] = {}
-        for name, metrics, values in self._mbeans.find(wanted):
+        for name, metrics, values in (yield from self._find(wanted, budget)):
+            yield
             shown = self._mbeans.attributes(name, metrics, values, now)
             if names is not None:
                 shown = {each: shown[each] for each in names if each in shown}
@@ -118,9 +148,10 @@ class Jolokia:
             raise _Refused(404, "javax.management.InstanceNotFoundException", message)
         return found
 
-    def _list(self, asked: Mapping[str, Any], now: float) -> Any:
+    def _list(self, asked: Mapping[str, Any], now: float, budget: _Budget) -> Steps:
         listed: dict[str, dict[str, Any]] = {}
-        for name, metrics, _ in self._mbeans.find(ObjectName("*", (), and_more=True)):
+        for name, metrics, _ in (yield from self._find(ObjectName("*", (), and_more=True), budget)):
+            yield
             shown: dict[str, Any] = {}
             for metric in metrics.values():
                 for each, java in attribute_types(metric).items():

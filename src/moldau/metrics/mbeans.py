@@ -5,8 +5,9 @@ Invariant: what is read is what is listed; a name that is found can be read.
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from moldau.base.wildcards import compile_wildcards
 from moldau.metrics.instruments import PERCENTILES, Histogram, Rates
 from moldau.metrics.readings import Keys, Reading, Sources, Value
 from moldau.metrics.table import Kind, Metric
@@ -16,6 +17,8 @@ _PROPERTY = re.compile(r'([^,=:*?"]+)=("(?:[^"\\]|\\.)*"|[^,=:"]*)(?:,|$)')
 #: Counters whose rates are kept; the one that was not looked at for longest goes first.
 _RATES_MOST = 20_000
 _RATES = ("OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate")
+#: Longer than any name: those of topics and clients have some hundred characters.
+_NAME_MOST = 4_000
 
 
 class BadName(ValueError):
@@ -38,6 +41,8 @@ class ObjectName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ObjectName":
+        if len(text) > _NAME_MOST:
+            raise BadName(f"The name of an MBean has at most {_NAME_MOST} characters")
         domain, colon, rest = text.partition(":")
         if not colon:
             raise BadName(f"Domain part must be specified: {text}")
@@ -87,8 +92,7 @@ def _has_star(text: str) -> bool:
 def _like(pattern: str, text: str) -> bool:
     if not _has_star(pattern):
         return pattern == text
-    parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return compile_wildcards(pattern, "*", "?").fullmatch(text) is not None
 
 
 def object_name(metric: Metric, keys: Keys) -> ObjectName:
@@ -117,6 +121,10 @@ def attribute_types(metric: Metric) -> dict[str, str]:
     return values
 
 
+#: An MBean, its metrics and its values, each by attribute.
+Found: TypeAlias = tuple[ObjectName, dict[str, Metric], dict[str, Value]]
+
+
 class MBeans:
     """All MBeans of a process; rates are kept from the first time that a counter is looked at."""
 
@@ -125,16 +133,17 @@ class MBeans:
         self._started = started
         self._rates: dict[ObjectName, Rates] = {}
 
-    def find(self, wanted: ObjectName) -> Iterator[tuple[ObjectName, dict[str, Metric], dict[str, Value]]]:
-        """Every MBean that fits, its metrics and its values, each by attribute."""
+    def find(self, wanted: ObjectName) -> Iterator[Found | None]:
+        """Every MBean that fits; None after each that does not, so that others may have their turn."""
         several: dict[ObjectName, tuple[dict[str, Metric], dict[str, Value]]] = {}
-        for reading in self._readings(wanted):
+        # All of them at once: what they are read from may change while others have their turn.
+        for reading in list(self._readings(wanted)):
             metric = reading.metric
             for keys, value in reading.values:
                 name = object_name(metric, keys)
                 if not wanted.matches(name):
-                    continue
-                if metric.name is not None:
+                    yield None
+                elif metric.name is not None:
                     yield name, {"Value": metric}, {"Value": value}
                 else:
                     metrics, values = several.setdefault(name, ({}, {}))

@@ -4,7 +4,8 @@ decoded.
 Of what clients push only numbers with a name are taken, which is all that Kafka's clients send (KIP-714).
 
 Invariant: bytes that are no OTLP message give ``NotOtlp``, never anything else, and cost no more than their
-length.
+length. Nothing of a message is collected but one number with its attributes, and decoding pauses at every
+field: a few bytes may unpack to millions of fields.
 """
 
 import struct
@@ -17,6 +18,9 @@ from moldau.metrics.table import Kind
 
 _DELTA, _CUMULATIVE = 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+#: Those of Kafka's clients have some hundred.
+_POINT_BYTES_MOST = 16 * 1024
+_NOTHING = memoryview(b"")
 
 
 # --- out ----------------------------------------------------------------------------------------------
@@ -93,37 +97,43 @@ class Point(NamedTuple):
     is_total: bool
 
 
-def decode_metrics(data: bytes) -> Iterator[Point]:
-    """The numbers of a MetricsData message."""
+def decode_metrics(data: bytes) -> Iterator[Point | None]:
+    """The numbers of a MetricsData message; None where others may have their turn."""
     view = memoryview(data)
     for resource_metrics in _inside(view, 1):
+        yield None
         for scope_metrics in _inside(resource_metrics, 2):
+            yield None
             for metric in _inside(scope_metrics, 2):
+                yield None
                 yield from _points(metric)
 
 
-def _points(metric: memoryview) -> Iterator[Point]:
+def _points(metric: memoryview) -> Iterator[Point | None]:
     name = ""
     for field, kind, value in _fields(metric):
+        yield None
         if field == 1 and kind == _BYTES:
             name = _text(value)
         elif field in (5, 7) and kind == _BYTES:
-            temporality, grows, points = _CUMULATIVE, False, []
-            for inner, inner_kind, content in _fields(value):
-                if inner == 1 and inner_kind == _BYTES:
-                    points.append(content)
-                elif inner == 2 and inner_kind == _VARINT:
+            temporality, grows = _CUMULATIVE, False
+            for inner, inner_kind, content in _fields(value):  # they come behind the points
+                yield None
+                if inner == 2 and inner_kind == _VARINT:
                     temporality = content
                 elif inner == 3 and inner_kind == _VARINT:
                     grows = bool(content)
-            for point in points:
-                attributes, number = _data_point(point)
-                yield Point(
-                    name, attributes, number, field == 7 and temporality == _DELTA, field == 7 and grows
-                )
+            is_delta, is_total = field == 7 and temporality == _DELTA, field == 7 and grows
+            for point in _inside(value, 1):
+                if point:
+                    yield Point(name, *_data_point(point), is_delta, is_total)
+                else:
+                    yield None
 
 
 def _data_point(point: memoryview) -> tuple[tuple[tuple[str, str], ...], float]:
+    if len(point) > _POINT_BYTES_MOST:
+        raise NotOtlp(f"a number has more than {_POINT_BYTES_MOST} bytes of attributes")
     number = 0.0
     attributes: list[tuple[str, str]] = []
     for field, kind, value in _fields(point):
@@ -153,9 +163,9 @@ def _attribute(pair: memoryview) -> tuple[str, str]:
 
 
 def _inside(message: memoryview, wanted: int) -> Iterator[memoryview]:
+    """The messages in one field; an empty one in place of every other field."""
     for field, kind, value in _fields(message):
-        if field == wanted and kind == _BYTES:
-            yield value
+        yield value if field == wanted and kind == _BYTES else _NOTHING
 
 
 def _text(value: memoryview) -> str:

@@ -10,7 +10,7 @@ the smaller one, unless an end is given.
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition
@@ -40,6 +40,8 @@ class Difference:
     topic: str
     source: PartitionSum
     target: PartitionSum
+    #: What the source has and the target has not yet, which is not compared: offsets, or records.
+    behind: int
 
     @property
     def equal(self) -> bool:
@@ -110,8 +112,8 @@ async def compare_topics(
         await target.topic(target_name, refresh=True)
         for index in range(len(here)):
             mine, theirs = TopicPartition(source_name, index), TopicPartition(target_name, index)
-            sums = await _compare(source, target, mine, theirs, exact=exact, end=(ends or {}).get(mine))
-            found.append(Difference(source_name, *sums))
+            end = (ends or {}).get(mine)
+            found.append(await _compare(source, target, mine, theirs, exact=exact, end=end))
     return found
 
 
@@ -123,18 +125,18 @@ async def _compare(
     *,
     exact: bool,
     end: int | None,
-) -> Sequence[PartitionSum]:
+) -> Difference:
     ours = (await source_bounds(source, [here], READ_COMMITTED))[here]
     theirs = (await source_bounds(target, [there], READ_COMMITTED))[there]
     if exact:
         start = max(ours.start, theirs.start)
         last = min(ours.end, theirs.end) if end is None else end
-        return [
-            await partition_sum(source, here, start, last, offsets=True),
-            await partition_sum(target, there, start, last, offsets=True),
-        ]
+        mine = await partition_sum(source, here, start, last, offsets=True)
+        copied = await partition_sum(target, there, start, last, offsets=True)
+        return Difference(here.topic, mine, copied, max(0, ours.end - last))
     mine = await partition_sum(source, here, ours.start, ours.end if end is None else end, offsets=False)
     copied = await partition_sum(target, there, theirs.start, theirs.end, offsets=False, limit=mine.records)
-    if copied.records < mine.records:
+    behind = mine.records - copied.records
+    if behind:
         mine = await partition_sum(source, here, ours.start, ours.end, offsets=False, limit=copied.records)
-    return [mine, copied]
+    return Difference(here.topic, mine, copied, behind)

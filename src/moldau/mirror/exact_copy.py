@@ -3,7 +3,8 @@
 Invariant: a mirror is at every moment the beginning of its source: the same batches at the same offsets, up
 to some offset. Where the source has rewritten its end (an unclean election) the mirror is cut to what both
 have, and where the source has deleted what was not copied yet, that is said loudly and the mirror begins
-again behind the hole.
+again behind the hole. A topic that was deleted and made again at the source is another topic, of which
+nothing comes into the mirror of the old one.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.mirror.exact_target import ExactTarget, MirrorPlace, MirrorWrite
 from moldau.mirror.rules.throttle import Throttle
 from moldau.mirror.source import Bounds, SourceReader, source_bounds, whole_batches
-from moldau.mirror.topics import FlowTopics
+from moldau.mirror.topics import FlowTopics, TopicsChanged
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import encode_batch
 
@@ -66,7 +67,7 @@ class ExactCopy:
         self._target = ExactTarget(target)
         self._topics = topics
         self._throttle = throttle
-        self._reader = SourceReader(source, overtaken=self._overtaken)
+        self._reader = SourceReader(source, topics, overtaken=self._overtaken)
         self._ends: dict[TopicPartition, int] = {}
         #: Partitions whose leader could not be asked when the copy began.
         self._unreachable: list[TopicPartition] = []
@@ -91,7 +92,9 @@ class ExactCopy:
         }
 
     async def run(self, partitions: list[TopicPartition]) -> None:
-        """Copies these partitions of the source; ends with an error that trying again does not help."""
+        """Copies these partitions of the source; returns when its topics are not those of the flow any more,
+        and ends with an error that trying again does not help.
+        """
         pause = _RETRY_SECONDS
         while True:
             try:
@@ -100,6 +103,10 @@ class ExactCopy:
                 await self._copy()
             except Resync as why:
                 log.info("%s: looking again where the mirrors are: %s", self.name, why)
+            except TopicsChanged as why:
+                log.warning("%s: looking again at the topics: %s", self.name, why)
+                await asyncio.sleep(_RETRY_SECONDS)  # the brokers may not all know yet
+                return
             except KafkaError as error:
                 if not is_retriable(error) and error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
@@ -142,6 +149,7 @@ class ExactCopy:
             bounds = await source_bounds(self._source, partitions)
             await self._raise_epochs(targets, places)
             cuts = await self._cuts(places, bounds)
+            await self._reader.check_topics(each.topic for each in partitions)
             if not cuts:
                 break
             for partition, offset in cuts.items():
@@ -276,6 +284,7 @@ class ExactCopy:
         if self._unreachable and await source_bounds(self._source, self._unreachable):
             raise Resync("partitions can be read that could not before")
         bounds = await source_bounds(self._source, [p for p in self.progress if p not in self._unreachable])
+        await self._reader.check_topics(each.topic for each in bounds)
         for partition, (start, end) in bounds.items():
             progress = self.progress[partition]
             progress.source_start, progress.source_end = start, end

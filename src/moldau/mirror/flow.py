@@ -268,12 +268,7 @@ class _Session:
         if settings.emit_heartbeats:
             duties.append(_every(settings.emit_heartbeats_seconds, self._internal.heartbeat))
         if settings.sync_acls:
-            duties.append(
-                _every(
-                    settings.sync_acls_seconds,
-                    lambda: sync_acls(settings, self._source, self._target, exact=self._exact),
-                )
-            )
+            duties.append(_every(settings.sync_acls_seconds, self._sync_acls))
         if self._schemas is not None:
             duties.append(_every(settings.sync_schemas_seconds, self._sync_schemas))
         groups = GroupSync(self._source, self._target, settings.groups, copy.translate)
@@ -287,6 +282,14 @@ class _Session:
             )
             duties.append(_every(seconds, lambda: self._emit_checkpoints(copy, groups)))
         return duties
+
+    async def _sync_acls(self) -> None:
+        try:
+            await sync_acls(self._settings, self._source, self._target, exact=self._exact)
+        except KafkaError as error:
+            if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise
+            log.warning("%s: ACLs are not carried over: %s", self._settings.name, error)
 
     async def _sync_schemas(self) -> None:
         assert self._schemas is not None

@@ -4,8 +4,10 @@ The mirror keeps a copy with the same offsets while everybody still uses the old
 the old topics for writers, waits until the rest is copied, compares where both end and promotes the copies:
 writers pause for that long and no longer. Groups go on where they were.
 
-Invariant: until the cut-over the old cluster is only read. What the cut-over changes there is written to the
-state file before, so that a rollback, also after a crash, sets it as it was.
+Invariant: until the cut-over the old cluster is only read. What the cut-over changes is written to the state
+file before, so that a rollback, also after a crash, sets it as it was, and a cut-over that was interrupted is
+finished by running it again. A topic never takes writes at both clusters: from the first copy that may be
+promoted on, the old topics stay closed until a rollback has made mirrors of the copies.
 """
 
 import asyncio
@@ -165,27 +167,31 @@ async def cut_over(
     """Closes the old topics, waits for the mirror, promotes the copies.
 
     The mirror has to be running. REQUEST_TIMED_OUT when it does not catch up: then the old topics are open
-    again and nothing has changed.
+    again and nothing has changed. Topics that an earlier attempt may have promoted are only finished.
     """
-    behind = sum(each.lag for each in await status(source, target, state.topics))
+    waiting = [name for name in state.topics if name not in state.ends]
+    behind = sum(each.lag for each in await status(source, target, waiting))
     began = asyncio.get_running_loop().time()
-    if fence:
-        await _fence(source, state, path)
     try:
-        found = await _wait_until_equal(source, target, state.topics, began + timeout_seconds, behind)
-        groups = await _move_groups(flow, source, target, state.topics, found)
-    except BaseException:
         if fence:
+            await _fence(source, state, path)
+        found = await _wait_until_equal(source, target, waiting, began + timeout_seconds, behind)
+        groups = await _move_groups(flow, source, target, found)
+    except BaseException:
+        if fence and not state.ends:
             await unfence(source, state, path)
         raise
+    for each in found:
+        state.ends.setdefault(each.topic, []).append(each.source.end)
+    state.save(path)
     for name in state.topics:
-        promoted = await promote(target, name)
-        state.ends[name] = list(promoted.ends)
-        state.save(path)
+        if (await mirror_states(target, [name]))[name][0] != "none":
+            state.ends[name] = list((await promote(target, name)).ends)
+            state.save(path)
     seconds = asyncio.get_running_loop().time() - began
     state.phase = "cut over"
     state.save(path)
-    return CutOver(seconds, len(state.topics), len(found), groups)
+    return CutOver(seconds, len(state.topics), sum(map(len, state.ends.values())), groups)
 
 
 async def _fence(source: Cluster, state: MigrationState, path: Path) -> None:
@@ -225,22 +231,25 @@ async def _wait_until_equal(
     before: list[int] | None = None
     while True:
         found = await status(source, target, topics)
+        unknown = sum([len((await source.topic(name)).partitions) for name in topics]) - len(found)
         ends = [each.source.end for each in found]
-        if all(each.target is not None and each.lag == 0 for each in found) and ends == before:
+        equal = all(each.target is not None and each.lag == 0 for each in found)
+        if equal and not unknown and ends == before:
             return found
         before = ends
         if asyncio.get_running_loop().time() >= deadline:
             lag = sum(each.lag for each in found)
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"the mirror is {lag} records behind (it was {behind} when the cut-over began): is `moldau "
-                "migrate start` running, and have the writers stopped?",
+                f"the mirror is {lag} records behind (it was {behind} when the cut-over began)"
+                + (f", and {unknown} partitions of the source cannot be asked" if unknown else "")
+                + ": is `moldau migrate start` running, and have the writers stopped?",
             )
         await asyncio.sleep(0.05)
 
 
 async def _move_groups(
-    flow: FlowSettings, source: Cluster, target: Cluster, topics: list[str], found: list[PartitionStatus]
+    flow: FlowSettings, source: Cluster, target: Cluster, found: list[PartitionStatus]
 ) -> int:
     """The last word on where groups are, before anybody reads at the target."""
     ends = {TopicPartition(each.topic, each.partition): each.source.end for each in found}
@@ -279,9 +288,10 @@ async def roll_back(
             f"{written} records were written to the new cluster since the cut-over, and the old one does not "
             "have them: --discard-writes lets them go",
         )
-    await unfence(source, state, path)
+    # First the copies are closed, so that at no time both clusters take writes.
     for name in list(state.ends):
         await demote(target, name, flow, source)
         del state.ends[name]
         state.save(path)
+    await unfence(source, state, path)
     return written

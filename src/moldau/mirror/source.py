@@ -1,12 +1,13 @@
 """Reading a source cluster: raw batches of many partitions, as they come.
 
 Invariant: plain Fetch, so that every Kafka can be a source. Batches of a partition come in order and each
-once; what is no longer at the source is said, not skipped in silence.
+once; what is no longer at the source is said, not skipped in silence. Of a topic that was deleted and made
+again nothing comes: that is another topic.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
@@ -15,6 +16,7 @@ from moldau.client.admin.descriptions import EARLIEST, LATEST, READ_UNCOMMITTED,
 from moldau.client.consumer.consumer import ConsumerOptions
 from moldau.client.consumer.fetcher import Arrival, Assigned, Fetcher
 from moldau.client.transport.cluster import Cluster
+from moldau.mirror.topics import FlowTopics
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import batches
 
@@ -75,6 +77,7 @@ class SourceReader:
     def __init__(
         self,
         cluster: Cluster,
+        topics: FlowTopics,
         *,
         isolation_level: int = READ_UNCOMMITTED,
         overtaken: Callable[[TopicPartition, int, int], None],
@@ -83,6 +86,7 @@ class SourceReader:
         max_bytes: int = 16 * 1024 * 1024,
     ) -> None:
         self.cluster = cluster
+        self._topics = topics
         self._overtaken = overtaken
         self._options = ConsumerOptions(
             isolation_level=isolation_level,
@@ -107,11 +111,19 @@ class SourceReader:
             self._arrivals.get_nowait()
 
     async def next(self) -> Arrival:
-        """The next answer; the error that ended the fetching."""
+        """The next answer; the error that ended the fetching, or ``TopicsChanged``."""
         arrival = await self._arrivals.get()
         if isinstance(arrival, KafkaError):
             raise arrival
+        # The new topic is fetched only once it is known, so nothing of it can come before this is seen.
+        self._topics.check(self.cluster, {part.assigned.partition.topic for part in arrival.parts})
         return arrival
+
+    async def check_topics(self, names: Iterable[str]) -> None:
+        """Asks whether the source still has the topics that are copied; ``TopicsChanged`` where not."""
+        asked = sorted(set(names))
+        await self.cluster.topics(asked)
+        self._topics.check(self.cluster, asked)
 
     async def _reset(self, partition: TopicPartition) -> int | None:
         """The offset is not there: behind the source's beginning, or beyond its end."""

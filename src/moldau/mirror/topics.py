@@ -45,6 +45,10 @@ class MirroredTopic:
     partition_count: int
 
 
+class TopicsChanged(Exception):
+    """The source has another topic under a name by now, or none: the flow has to look at its topics again."""
+
+
 @dataclass(slots=True)
 class FlowTopics:
     """What a flow copies now, and what it cannot."""
@@ -66,6 +70,16 @@ class FlowTopics:
 
     def by_target(self) -> dict[str, MirroredTopic]:
         return {topic.target: topic for topic in self.mirrored.values()}
+
+    def check(self, source: Cluster, names: Iterable[str]) -> None:
+        """``TopicsChanged`` where what the source is known to have is not what the flow copies.
+
+        A topic that was deleted and made again goes by the same name, and the offsets of the old one mean
+        other records in it: whatever was asked by name counts only if this is true afterwards.
+        """
+        for name in names:
+            if source.topic_id(name) != self.mirrored[name].topic_id:
+                raise TopicsChanged(f"topic {name} was deleted, or made again, at the source")
 
 
 def is_copied(settings: FlowSettings, name: str) -> bool:
@@ -216,9 +230,17 @@ class TopicSync:
             return
         expected = {self._name(name) for name in found}
         configs = await own_configs(self._target, [name for name in existing if name not in expected])
-        for name, own in configs.items():
-            mine = own.get(SOURCE, "").split("/")[0] == self.settings.source
-            if own.get(STATE) == "mirror" and mine:
+        ours, prefix = f"{self.settings.source}/{self._source.cluster_id or ''}/", self._name("")
+        mirrors = {
+            name.removeprefix(prefix): name
+            for name, own in configs.items()
+            if own.get(STATE) == "mirror" and own.get(SOURCE, "").startswith(ours) and name.startswith(prefix)
+        }
+        # What is not copied any more may be left out by the flow, or not be shown to its user: only the
+        # cluster's own word that there is no such topic counts.
+        for topic in await self._source.topics(mirrors) if mirrors else ():
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                name = mirrors[topic.name]
                 log.warning("%s: %s was deleted at the source, and is here too", self.settings.name, name)
                 raise_errors(await Admin(self._target).delete_topics([name]))
 

@@ -30,7 +30,7 @@ from moldau.mirror.rules.properties import FlowSettings
 from moldau.mirror.rules.throttle import Throttle
 from moldau.mirror.rules.translation import MAX_RUNS_IN_METADATA, OffsetRuns, Run, read_runs, write_runs
 from moldau.mirror.source import SourceReader, source_bounds
-from moldau.mirror.topics import FlowTopics
+from moldau.mirror.topics import FlowTopics, TopicsChanged
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.mirror")
@@ -91,7 +91,9 @@ class TranslatedCopy:
         self._group = group
         self._function = None if settings.function is None else load_function(settings.function)
         self._isolation = READ_COMMITTED if settings.isolation_level == "read_committed" else READ_UNCOMMITTED
-        self._reader = SourceReader(source, isolation_level=self._isolation, overtaken=self._overtaken)
+        self._reader = SourceReader(
+            source, topics, isolation_level=self._isolation, overtaken=self._overtaken
+        )
         self._runs: dict[TopicPartition, OffsetRuns] = {}
         #: Partitions whose leader could not be asked when the copy began.
         self._unreachable: list[TopicPartition] = []
@@ -105,10 +107,15 @@ class TranslatedCopy:
         return None if found is None else (self._topics.target_partition(partition), found)
 
     async def run(self, partitions: list[TopicPartition]) -> None:
+        """Returns when the topics of the source are not those of the flow any more."""
         pause = _RETRY_SECONDS
         while True:
             try:
                 await self._session(partitions)
+            except TopicsChanged as why:
+                log.warning("%s: looking again at the topics: %s", self._settings.name, why)
+                await asyncio.sleep(_RETRY_SECONDS)  # the brokers may not all know yet
+                return
             except KafkaError as error:
                 if not is_retriable(error) and error.code not in _START_AGAIN:
                     raise
@@ -154,6 +161,7 @@ class TranslatedCopy:
 
     async def _positions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         bounds = await source_bounds(self._source, partitions, self._isolation)
+        await self._reader.check_topics(each.topic for each in partitions)
         targets = {self._topics.target_partition(p): p for p in partitions}
         committed = await Groups(self._target).committed(
             self._group.group_id, list(targets), require_stable=True
@@ -340,9 +348,9 @@ class TranslatedCopy:
         if self._unreachable and await source_bounds(self._source, self._unreachable):
             # Ends this session; the next one has them.
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "partitions can be read that could not before")
-        for partition, (start, end) in (
-            await source_bounds(self._source, list(self.progress), self._isolation)
-        ).items():
+        bounds = await source_bounds(self._source, list(self.progress), self._isolation)
+        await self._reader.check_topics(each.topic for each in bounds)
+        for partition, (start, end) in bounds.items():
             progress = self.progress[partition]
             progress.source_start, progress.source_end = start, end
 

@@ -190,10 +190,16 @@ MALFORMED_REQUEST = (
 )
 
 
+#: So many characters fit a string of the protocol in any case; a message may repeat what a client has sent.
+_LONGEST_MESSAGE = 8_000
+
+
 class KafkaError(Exception):
     """An error code and, where it helps, a message for the user of the client."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]}..."
         super().__init__(code, message)
         self.code = code
         self.message = message

@@ -67,7 +67,8 @@ class Following:
 
     def role_changed(self, partition: Partition) -> None:
         """Follows the partition, its new leader, or nobody; called after every change of its metadata."""
-        follows = partition.log is not None and partition.leader not in (-1, partition.node_id)
+        usable = partition.log is not None and partition.log.offline is None
+        follows = usable and partition.leader not in (-1, partition.node_id)
         role = (partition.leader, partition.leader_epoch) if follows else None
         known = self._followed.get(partition)
         if role == known:

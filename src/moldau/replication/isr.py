@@ -211,14 +211,30 @@ class LeaderState:
         )
         return kept if len(kept) < len(self.isr) else None
 
+    def doubtful_isr(self) -> tuple[int, ...] | None:
+        """The in-sync replicas with one that the controller may have added by now: it is to be asked again.
+
+        Such a replica counts, and if it is gone nothing is committed until the controller says so.
+        """
+        if self.proposed is None:
+            for replica in sorted(self._in_doubt.intersection(self.followers).difference(self.isr)):
+                return (*self.isr, replica)
+        return None
+
     def propose(self, isr: Iterable[int]) -> tuple[int, ...]:
         """The controller is asked for these in-sync replicas; one proposal is under way at a time."""
         assert self.proposed is None, "a proposal is under way"
         self.proposed = tuple(isr)
         return self.proposed
 
-    def proposal_failed(self, *, refused: bool) -> None:
-        """The proposal was refused; or nobody knows, and it may yet show up in the metadata log."""
+    def proposal_failed(self, *, refused: bool, ineligible: bool = False) -> None:
+        """The proposal was refused; or nobody knows, and it may yet show up in the metadata log.
+
+        A member that is ``ineligible`` stays so with the epoch that it was named with: an earlier request for
+        the same, that is still on its way, will be refused as well.
+        """
         if self.proposed is not None and not refused:
             self._in_doubt |= frozenset(self.proposed)
+        elif self.proposed is not None and ineligible:
+            self._in_doubt -= frozenset(self.proposed).difference(self.isr)
         self.proposed = None

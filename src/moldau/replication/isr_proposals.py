@@ -86,6 +86,9 @@ def _answered(leading: LeaderState, partition_epoch: int, future: "asyncio.Futur
         return
     outcome = future.result()
     if outcome.error != ErrorCode.NONE:
-        leading.proposal_failed(refused=outcome.error not in _UNCLEAR)
+        leading.proposal_failed(
+            refused=outcome.error not in _UNCLEAR,
+            ineligible=outcome.error == ErrorCode.INELIGIBLE_REPLICA,
+        )
     elif outcome.partition_epoch == partition_epoch:
         leading.proposal_failed(refused=True)  # it was so already, and no record will say it

@@ -254,7 +254,7 @@ class Partition:
         if checked is None:
             appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
         else:
-            appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
+            appended = log.append_checked(records, checked, self.leader_epoch, now_ms, produce_version)
         self.appends += 1
         self.bytes_in += len(records)
         if not alone:
@@ -509,10 +509,14 @@ class Partition:
             self._isr_proposer.propose(self, leading.propose(isr))
 
     def shrink_isr(self, now_ms: int) -> None:
-        """Proposes to go on without the followers that lag too much."""
+        """Proposes to go on without the followers that lag too much, and asks again what was not answered.
+
+        Nobody may come for whom was waited so far: what is committed now is looked up as well.
+        """
         leading = self.leading
-        if leading is None or self.log is None or len(leading.isr) <= 1:
+        if leading is None or self.log is None or len(self.replicas) <= 1:
             return
+        self._advance(self.log, now_ms)
         isr = leading.shrunk_isr(self.log.log_end_offset, now_ms, self._isr_proposer.lag_time_ms)
         if isr is not None:
             logger.info(
@@ -521,6 +525,9 @@ class Partition:
                 sorted(set(leading.isr) - set(isr)),
                 list(leading.isr),
             )
+        else:
+            isr = leading.doubtful_isr()
+        if isr is not None:
             self._isr_proposer.propose(self, leading.propose(isr))
 
     def replication_outcome(self, leader_epoch: int, last_offset: int) -> ErrorCode | None:
@@ -578,4 +585,7 @@ def _start_of_batch(log: Log, offset: int) -> int:
     found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
     if found is None:
         return offset
-    return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    try:
+        return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+    except OSError as error:
+        raise log.handle_read_error(error) from error

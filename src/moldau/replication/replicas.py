@@ -110,6 +110,9 @@ class Replicas:
         self._background = background
         self._topic_values = topic_values
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
+        #: What this node had and has no more, until checkpoints do not name it.
+        self._left: list[TopicPartition] = []
+        self._forgetting = False
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
         # Listeners run once the append that concerns them, and the answer to it, are out of the way.
@@ -160,8 +163,9 @@ class Replicas:
             for topic_id, image in new.topics_by_id.items():
                 if old.topics_by_id.get(topic_id) is not image or topic_id not in self.by_id:
                     self._place(image, new, is_new=old is not EMPTY_IMAGE)
+            self._forget_left()
         if old is EMPTY_IMAGE:
-            self._logs.all_are_known()
+            self._logs.all_are_known({partition.topic_partition for partition in self})
         if old.overrides is not new.overrides:
             for topic in self.by_name.values():
                 self._configure(topic, new)
@@ -198,11 +202,12 @@ class Replicas:
                     directory = self._logs.directory_of(partition.topic_partition)
                     partition.full = None if directory is None else self.full_directories.get(directory.path)
                     self.refusing.add(partition)
-                _take_values(partition, values, validation)
                 partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 topic.partitions[index] = partition
             if partition.log is None and self._may_be_copied_again(described):
                 self._begin_anew(partition, config)
+            # First the configs: with them a smaller ISR may not be enough to commit anything.
+            _take_values(partition, values, validation)
             if self._suspended and described.leader == self._node_id:
                 described = described._replace(leader=NO_LEADER)
             partition.take_role(described, self._clock.now_ms())
@@ -267,6 +272,15 @@ class Replicas:
                 return partition.offline_reason
         return None
 
+    def leave_lost(self) -> bool:
+        """Copies nothing to replicas whose disk has failed; whether others still count on one of them."""
+        counted = False
+        for partition in self:
+            if partition.log is None or partition.log.offline is not None:
+                self._role_changed(partition)
+                counted |= self._node_id in partition.isr and len(partition.isr) > 1
+        return counted
+
     async def prepare(self, topic: str, topic_id: Uuid, partitions: range) -> OSError | None:
         """Makes directories of partitions that are about to exist, off the loop; then ``discard_prepared``.
 
@@ -282,6 +296,20 @@ class Replicas:
         for job in self._logs.begin_forgetting(partitions):
             await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
             self._logs.finish_checkpoint(job)
+
+    def _forget_left(self) -> None:
+        """Soon, and off the loop: a partition of the same name may be made again at any time."""
+        if self._left and not self._forgetting:
+            self._forgetting = True
+            self._background.start(self._forget_all_left(), "checkpoints without deleted partitions")
+
+    async def _forget_all_left(self) -> None:
+        try:
+            while self._left:
+                left, self._left = self._left, []
+                await self.forget_deleted(left)
+        finally:
+            self._forgetting = False
 
     def discard_prepared(self, topic_id: Uuid) -> None:
         """The topic is there, or will not be: what it did not need goes."""
@@ -312,6 +340,8 @@ class Replicas:
         self.former_traffic = self.former_traffic.plus(ins)
         partition.leader = -1
         partition.leading = None
+        if any(each.has_checkpointed(partition.topic_partition) for each in self._logs.online):
+            self._left.append(partition.topic_partition)
         self._logs.delete(partition.topic_partition)
         partition.log = None
         self._role_changed(partition)
@@ -394,9 +424,15 @@ class Replicas:
 
     async def _sync(self, partition: Partition) -> KafkaError | None:
         partition_log = partition.log
-        job = partition_log.begin_flush() if partition_log is not None else None
-        if partition_log is None or job is None:
-            return None
+        if partition_log is None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, partition.offline_reason)
+        try:
+            job = partition_log.begin_flush()
+        except OSError as error:
+            partition_log.handle_disk_error("flush", error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {error}")
+        if job is None:
+            return _why_not_flushed(partition_log)
         began = stopwatch()
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         now = stopwatch()
@@ -405,6 +441,14 @@ class Replicas:
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
+
+
+def _why_not_flushed(partition_log: Log) -> KafkaError | None:
+    """Where there is no job: why the disk may lack what was appended; None where it has everything."""
+    if partition_log.offline is None and partition_log.recovery_point >= partition_log.log_end_offset:
+        return None
+    reason = partition_log.offline or "what belongs to it cannot be written now"
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {reason}")
 
 
 def _seen(future: "asyncio.Future[None]") -> None:

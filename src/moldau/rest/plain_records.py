@@ -11,7 +11,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -30,6 +30,8 @@ _EXPONENT = re.compile(rb"(?:^|[:,\[])-?[0-9]+(?:\.[0-9]+)?e")
 
 #: A body whose records have nothing but values, around and between them.
 _FRONT, _BETWEEN, _BACK = b'{"records":[{"value":', b'},{"value":', b"}]}"
+#: The same of a column that is written as objects with a name that hardly anybody uses.
+_COLUMN_FRONT, _COLUMN_BETWEEN, _COLUMN_BACK = b'[{"":', b'},{"":', b"}]"
 _value_of = itemgetter("value")
 
 
@@ -49,13 +51,20 @@ def read_plain(form: Format, body: bytes) -> PlainRecords | None:
         found = orjson.loads(body)
     except ValueError:
         return None
+    try:
+        return _read(form, body, found)
+    except orjson.JSONEncodeError:
+        return None  # nested so deeply that it cannot be written
+
+
+def _read(form: Format, body: bytes, found: Any) -> PlainRecords | None:
     if found.__class__ is not dict or len(found) != 1:
         return None
     entries = found.get("records")
     if entries.__class__ is not list or not 0 < len(entries) <= _MOST_ENTRIES:
         return None
     if form is Format.JSON and (values := _only_values(entries)) is not None:
-        return _read_values(body, values)
+        return _read_values(body, orjson.dumps(found), values)
     if set(map(type, entries)) != {dict}:
         return None
     names = frozenset().union(*entries)
@@ -73,10 +82,9 @@ def _only_values(entries: list[Any]) -> list[Any] | None:
     return values if sum(map(len, entries)) == len(entries) else None
 
 
-def _read_values(body: bytes, values: list[Any]) -> PlainRecords | None:
-    """The same as ``_read_entries`` for the usual request, whose text can be written again."""
-    texts: list[bytes | None] = list(map(orjson.dumps, values))
-    rebuilt = b"".join((_FRONT, _BETWEEN.join(cast("list[bytes]", texts)), _BACK))
+def _read_values(body: bytes, rebuilt: bytes, values: list[Any]) -> PlainRecords | None:
+    """The same as ``_read_entries`` for the usual request; ``rebuilt`` is its text, written again."""
+    texts = _pieces(rebuilt[len(_FRONT) : -len(_BACK)], _BETWEEN, values)
     # A name that comes twice leaves fewer quotes in what was read than there are in the text.
     if rebuilt != body and rebuilt.count(b'"') != body.count(b'"'):
         return None
@@ -111,9 +119,21 @@ def _read_entries(
 
 def _texts(column: list[Any]) -> list[bytes | None] | None:
     """Each as JSON; None where another writer of JSON might write one of them differently."""
-    dumps = orjson.dumps
-    texts = [None if each is None else dumps(each) for each in column]
-    return texts if _is_certain(b",".join(filter(None, texts)), column, texts, around=0) else None
+    written = orjson.dumps([{"": each} for each in column])
+    texts = _pieces(written[len(_COLUMN_FRONT) : -len(_COLUMN_BACK)], _COLUMN_BETWEEN, column)
+    if not _is_certain(written, column, texts, around=1 + len(column)):
+        return None
+    return [None if each == b"null" else each for each in texts] if b"null" in texts else texts
+
+
+def _pieces(written: bytes, between: bytes, column: list[Any]) -> list[bytes | None]:
+    """The values of a column that were written in one text, which takes a tenth of the time of one by one.
+
+    In a text of JSON there is no quote without a backslash, so what stands between them can be mistaken only
+    inside of nested values; then there are more pieces than values.
+    """
+    texts: list[bytes | None] = [*written.split(between)]
+    return texts if len(texts) == len(column) else list(map(orjson.dumps, column))
 
 
 def _is_certain(everything: bytes, column: list[Any], texts: Sequence[bytes | None], *, around: int) -> bool:

@@ -7,15 +7,14 @@ A request waits while the producer's memory is full, so what clients send is bou
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from moldau.base.clock import SystemClock
 from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
-from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.client.producer.partitioner import partition_of
-from moldau.client.producer.producer import Delivery, Producer
+from moldau.client.producer.producer import Delivery
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE
 from moldau.rest.plain_records import PlainRecords
 from moldau.rest.sessions import Session
+from moldau.rest.shared_batches import Place, Share, SharedBatches
 
 
 class OutgoingRecord(NamedTuple):
@@ -28,9 +27,8 @@ class OutgoingRecord(NamedTuple):
 
 Outcome = RecordMetadata | KafkaError
 
-#: Fewer records share the producer's batches with those of other requests; as many have batches of their own.
-MIN_OWN_BATCH = 8
-_CLOCK = SystemClock()
+#: Fewer records are given to the producer one by one.
+MIN_IN_COLUMNS = 8
 
 
 class Written(NamedTuple):
@@ -72,34 +70,34 @@ async def _outcome(delivery: Delivery) -> Outcome:
         return error
 
 
-# Records that are sent in batches of their own -----------------------------------------------------------
+# Records that are sent in columns ------------------------------------------------------------------------
 
 
 async def send_plain(
-    producer: Producer,
+    batches: SharedBatches,
     topic: str,
     records: PlainRecords,
     partition: int | None,
     partition_count: int,
     *,
-    is_small: bool,
+    size: int,
 ) -> list[Written]:
-    """The same for many records at once: a batch and an outcome for each partition.
+    """The same for many records at once: an outcome for those of each partition.
 
-    ``is_small`` is what ``fit_one_batch`` says of them.
+    ``size`` is what ``size_of`` says of them.
     """
-    now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
-    sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
+    limit = batches.producer.options.batch_size_bytes
+    sent: list[tuple[Sequence[int], Place, Share]] = []
     for chosen, places in _by_partition(records, partition, partition_count):
-        for part in (places,) if is_small else _in_batches(records, places, limit):
-            number = await producer.next_partition(topic) if chosen is None else chosen
+        for part in (places,) if size <= limit else _in_batches(records, places, limit):
             keys = None if records.keys is None else _those(records.keys, part)
-            batch = EncodedBatch.of(number, _those(records.values, part), keys, now_ms)
-            try:
-                sent.append((part, number, await producer.send_encoded(topic, batch)))
-            except KafkaError as error:
-                sent.append((part, number, error))
-    return [Written(places, number, await _base_offset(each)) for places, number, each in sent]
+            place, values = (topic, chosen), _those(records.values, part)
+            if size <= limit:
+                share = await batches.add(place, values, keys, size)
+            else:  # those of one partition have to stay in their order
+                share = await batches.add_alone(place, values, keys)
+            sent.append((part, place, share))
+    return [Written(places, *await batches.outcome(place, share)) for places, place, share in sent]
 
 
 def one_by_one(records: PlainRecords, partition: int | None) -> list[OutgoingRecord]:
@@ -118,17 +116,10 @@ def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
     return HEADER_SIZE + RECORD_OVERHEAD + largest <= batch_size_bytes
 
 
-def fit_one_batch(records: PlainRecords, limit: int) -> bool:
-    """Whether all of them together are no larger than a batch."""
+def size_of(records: PlainRecords) -> int:
+    """No fewer bytes than a batch of all of them has."""
     total = HEADER_SIZE + RECORD_OVERHEAD * len(records.values) + sum(map(len, filter(None, records.values)))
-    return total + sum(map(len, filter(None, records.keys or ()))) <= limit
-
-
-async def _base_offset(delivery: Delivery | KafkaError) -> int | KafkaError:
-    if isinstance(delivery, KafkaError):
-        return delivery
-    outcome = await _outcome(delivery)
-    return outcome if isinstance(outcome, KafkaError) else outcome.offset
+    return total + sum(map(len, filter(None, records.keys or ())))
 
 
 def _by_partition(

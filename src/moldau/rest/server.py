@@ -7,7 +7,7 @@ caller.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moldau.client.replicated_state.election import Identity
 from moldau.rest.api.app import application
@@ -44,7 +44,7 @@ async def serve(options: ServerOptions, ready: Callable[[str, Proxy], None], sto
         app = application(
             proxy,
             authenticate=_authenticate(options),
-            limits=options.limits,
+            limits=_limits(options),
             tls=None if tls is None else tls.client_context(),
         )
         stopping = asyncio.create_task(_tell(proxy, stop), name="rest-stop")
@@ -60,6 +60,16 @@ async def serve(options: ServerOptions, ready: Callable[[str, Proxy], None], sto
 async def _tell(proxy: Proxy, stop: asyncio.Event) -> None:
     await stop.wait()
     proxy.stopping = True
+
+
+def _limits(options: ServerOptions) -> Limits:
+    """Every consumer may have a long poll open beside all other requests."""
+    limits, consumers = options.limits, options.proxy.max_consumers
+    return replace(
+        limits,
+        max_concurrent_requests=limits.max_concurrent_requests + consumers,
+        max_connections=limits.max_connections + consumers,
+    )
 
 
 def _authenticate(options: ServerOptions) -> Authenticate:

@@ -18,6 +18,7 @@ from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.security import Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import problems
+from moldau.rest.shared_batches import SharedBatches
 
 #: How old what is known of a topic may be before records are sent to it.
 _TOPIC_AGE_SECONDS = 30.0
@@ -48,28 +49,33 @@ class Session:
         self.users = 0
         self.used_at = 0.0
         self._options = options
-        self._producer: Producer | None = None
+        self._batches: SharedBatches | None = None
         self._opening = asyncio.Lock()
         self._looked_at: dict[str, float] = {}
 
     async def close(self) -> None:
-        if self._producer is not None:
-            await self._producer.close()
+        if self._batches is not None:
+            await self._batches.producer.close()
         await self.cluster.close()
 
     async def producer(self) -> Producer:
         """One for all requests of the principal, so that their records share batches."""
-        if self._producer is None:
+        return (await self.batches()).producer
+
+    async def batches(self) -> SharedBatches:
+        """The batches of requests with many records."""
+        if self._batches is None:
             async with self._opening:
-                if self._producer is None:
-                    self._producer = await Producer.open(
+                if self._batches is None:
+                    producer = await Producer.open(
                         self.cluster,
                         linger_ms=0,
                         buffer_memory_bytes=self._options.buffer_memory_bytes,
                         delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
                         max_block_ms=self._options.timeout_ms,
                     )
-        return self._producer
+                    self._batches = SharedBatches(producer)
+        return self._batches
 
     async def topic(self, name: str, *, partition: int | None = None) -> Topic:
         """A topic to write to; looked at again from time to time, and for a partition that is not known."""
@@ -82,8 +88,8 @@ class Session:
             self._looked_at.clear()
         found = await self._look(name)
         self._looked_at[name] = now
-        if self._producer is not None:
-            self._producer.grow(name, len(found.partitions))
+        if self._batches is not None:
+            self._batches.producer.grow(name, len(found.partitions))
         return found
 
     async def _look(self, name: str) -> Topic:
@@ -166,5 +172,6 @@ class Sessions:
 
     async def _end(self, which: Callable[[Session], bool]) -> None:
         ended = [key for key, each in self._sessions.items() if not each.users and which(each)]
-        for key in ended:
-            await self._sessions.pop(key).close()
+        # All of them go at once: nobody gets one that waits for its end.
+        for session in [self._sessions.pop(key) for key in ended]:
+            await session.close()

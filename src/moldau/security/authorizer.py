@@ -6,6 +6,8 @@ ACLs does not matter. Answers are remembered until an ACL changes; what is remem
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from moldau.security.acls import EVERYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
@@ -96,7 +98,7 @@ class Authorizer:
         found = self._of_resource(resource_type, name)
         implied_by = _IMPLIED_BY.get(operation, frozenset((operation,)))  # type: ignore[call-overload]
         for acl in found:
-            if acl.principal not in (principal, EVERYBODY) or acl.host not in (WILDCARD, host):
+            if acl.principal not in (principal, EVERYBODY) or not _is_from(acl, host):
                 continue
             if acl.permission == Permission.DENY:
                 if acl.operation in (operation, Operation.ALL):
@@ -133,7 +135,7 @@ class Authorizer:
                 for acl in acls if kind == resource_type else ():
                     if (
                         acl.principal not in (principal, EVERYBODY)
-                        or acl.host not in (WILDCARD, host)
+                        or not _is_from(acl, host)
                         or acl.operation not in (operation, Operation.ALL)
                     ):
                         continue
@@ -144,6 +146,19 @@ class Authorizer:
                     else:
                         denied.add((acl.pattern_type, acl.resource_name))
         return any(not _outweighed(acl, denied) for acl in allowed)
+
+
+def _is_from(acl: Acl, host: str) -> bool:
+    """Whether an ACL is about a host; IPv6 is written in two ways: Java's has all of its zeros."""
+    return acl.host in (WILDCARD, host) or (":" in acl.host and _short(acl.host) == host)
+
+
+@lru_cache(maxsize=1024)
+def _short(host: str) -> str:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
 
 
 def _outweighed(allow: Acl, denied: set[tuple[int, str]]) -> bool:

@@ -63,8 +63,6 @@ def renewed(token: DelegationToken, now_ms: int, period_ms: int, expiry_ms: int)
     return token._replace(expires_at_ms=min(token.max_at_ms, now_ms + period))
 
 
-def expired(token: DelegationToken, now_ms: int, period_ms: int) -> DelegationToken | None:
-    """The token with an earlier end; None when it ends now."""
-    if period_ms < 0:
-        return None
+def expired(token: DelegationToken, now_ms: int, period_ms: int) -> DelegationToken:
+    """The token with another end."""
     return token._replace(expires_at_ms=min(token.max_at_ms, now_ms + period_ms))

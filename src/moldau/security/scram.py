@@ -6,12 +6,16 @@ constant time. Iterations are bounded on both sides: nobody can make the other c
 
 import hashlib
 import hmac
+import re
 from enum import IntEnum
 from typing import NamedTuple
 
 LEAST_ITERATIONS = 4096
 #: What a broker stores at most; our client computes with more where another broker asks for it.
 MOST_ITERATIONS = 16384
+#: Java's tools write a number of 130 bits as text for a salt.
+_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_JAVA_SALT = re.compile(rb"[0-9a-z]{20,26}")
 
 
 class ScramMechanism(IntEnum):
@@ -71,14 +75,30 @@ def credential(
     return credential_from_salted(mechanism, salt, salted, iterations)
 
 
-def fake_credential(mechanism: ScramMechanism, user: str, secret: bytes) -> ScramCredential:
+def fake_credential(
+    mechanism: ScramMechanism, user: str, secret: bytes, like: ScramCredential | None = None
+) -> ScramCredential:
     """What a user that does not exist is asked for: always the same for a name, and never fulfilled.
 
-    ``secret`` is the broker's own, so that nobody can tell such a salt from a real one.
+    ``secret`` is the brokers' own, so that nobody can tell such a salt from a real one. It looks ``like`` one
+    that there is: the tools that set passwords make salts each in its own way.
     """
-    salt = hmac.digest(secret, f"salt of {user}".encode(), "sha256")[:16]
+    made = hashlib.shake_256(secret + f" salt of {user}".encode())
     key = hmac.digest(secret, f"key of {user}".encode(), mechanism.algorithm)
-    return ScramCredential(mechanism, salt, key, key, LEAST_ITERATIONS)
+    if like is None:
+        return ScramCredential(mechanism, made.digest(16), key, key, LEAST_ITERATIONS)
+    salt = made.digest(len(like.salt))
+    if _JAVA_SALT.fullmatch(like.salt):
+        salt = _in_base_36(int.from_bytes(made.digest(17), "big") >> 6)
+    return ScramCredential(mechanism, salt, key, key, like.iterations)
+
+
+def _in_base_36(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 def client_proof(algorithm: str, salted: bytes, signed: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from moldau.base.wildcards import compile_wildcards
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
 from moldau.sql.functions import FUNCTIONS
@@ -309,9 +310,7 @@ def _like(expression: exp.Like, scope: Scope) -> Compiled:
     evaluate = compile_expression(expression.this, scope).evaluate
     if not isinstance(expression.expression, exp.Literal) or not expression.expression.is_string:
         raise SqlError("LIKE is followed by a text in quotes.")
-    parts = re.split(r"([%_])", str(expression.expression.this))
-    pattern = "".join({"%": ".*", "_": "."}.get(part) or re.escape(part) for part in parts)
-    matches = re.compile(pattern, re.DOTALL).fullmatch
+    matches = compile_wildcards(str(expression.expression.this), "%", "_").fullmatch
     return Compiled(
         lambda row: None if (value := evaluate(row)) is None else matches(str(value)) is not None, BOOLEAN
     )

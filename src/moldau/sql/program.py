@@ -14,20 +14,23 @@ from moldau.sql.statements import CreateAs, CreateSource, InsertSelect
 from moldau.sql.user_functions import load_functions
 from moldau.streams import Topology
 
-_FILE = '''"""Written by moldau sql: the query {query_id}."""
+_FILE = """# Written by moldau sql: the query {query_id!a}.
 
 from moldau.sql.program import topology_of
 
 STATEMENTS = {statements!r}
 FUNCTIONS = {functions!r}
 topology = topology_of(STATEMENTS, registry={registry!r}, functions=FUNCTIONS)
-'''
+"""
 
 
 def file_of(
     query_id: str, statements: Sequence[str], registry: str | None, functions: Sequence[str] = ()
 ) -> str:
-    """The text of the file; the last statement is the query, those before it make what it names."""
+    """The text of the file; the last statement is the query, those before it make what it names.
+
+    Names and texts come from whoever writes statements: they stand in it as literals and nothing else.
+    """
     return _FILE.format(
         query_id=query_id, statements=list(statements), registry=registry, functions=list(functions)
     )

@@ -1,12 +1,12 @@
 """A service over HTTP: from requests to calls, from answers and problems to responses.
 
-Every request takes the same way: whether there is capacity for it (503), its headers (431), who asks (401)
-and whether that is too often (429), which media type (406), which route (404, 405), which body (415), the
-handler, and where another instance leads, the same request there once more.
+Every request takes the same way: whether there is capacity for it (503), its headers (431), whether a foreign
+page sent it (403), who asks (401) and whether that is too often (429), which media type (406), which route
+(404, 405), which body (415), the handler, and where another instance leads, the same request there once more.
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style, or a page of a
 service for people. Every answer carries the request's id. No header lets a foreign web page read an answer
-(CORS is off).
+(CORS is off), and none that a page can have its visitor's browser send changes anything.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -28,6 +29,7 @@ from moldau.metrics.prometheus import OPENMETRICS_TYPE, PROMETHEUS_TYPE, exposit
 from moldau.metrics.readings import Sources
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
+from moldau.web.foreign_pages import check_page
 from moldau.web.forwarding import EVENT_STREAM, Forwarding
 from moldau.web.limits import Limits, check_headers
 from moldau.web.media_types import accepted, check_content_encoding, check_content_type
@@ -65,6 +67,8 @@ class Service:
     problem_page: "Callable[[Request, Problem], Response] | None" = None
     #: What every answer carries beside its own headers.
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Whether pages of others may send requests too, as to a receiver of what they have to tell.
+    takes_foreign_pages: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +97,8 @@ class Application:
         self.service = service
         self.limits = limits or Limits()
         self.authenticates = authenticate is not anybody
+        #: Names by which it may be asked for, beside those of this machine; None for every name.
+        self.own_names: tuple[str, ...] | None = None
         self._make_call = make_call
         self._authenticate = authenticate
         self._forwarding = forwarding
@@ -165,6 +171,8 @@ class Application:
     async def _answer(self, given: _Request) -> Response:
         request, service = given.request, self.service
         check_headers(self.limits, request.scope["headers"])
+        if not service.takes_foreign_pages:
+            check_page(request.method, partial(_header, request), self.own_names)
         given.principal = await self._authenticate(request)
         self._rates.take(_who(given), asyncio.get_running_loop().time())
         if request.scope["path"] == "/metrics" and request.method == "GET":
@@ -179,7 +187,8 @@ class Application:
         matched = self._route(request, found)
         check_content_encoding(_header(request, b"content-encoding"))
         body_types = matched.route.body_types or service.body_types
-        check_content_type(request.method, _header(request, b"content-type"), body_types)
+        content_type = _header(request, b"content-type")
+        check_content_type(request.method, content_type, body_types)
         asked = Asked(request, matched, given.principal, given.request_id, self.limits, given.media_type)
         call = self._make_call(asked)
         given.call = call

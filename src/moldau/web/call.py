@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from moldau.web.authentication import Principal
 from moldau.web.json_text import read_json
@@ -19,6 +19,8 @@ from moldau.web.problems import http_problem
 from moldau.web.routes import Matched
 
 _T = TypeVar("_T")
+#: What reading a body raises when the client has gone before its end.
+ClientGone = ClientDisconnect
 
 
 @dataclass(frozen=True, slots=True)

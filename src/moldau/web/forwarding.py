@@ -20,7 +20,11 @@ from moldau.web.problems import Problem
 
 #: The header of Confluent's services.
 FORWARDED = "X-Forward"
-_TIMEOUT_SECONDS = 60.0
+#: Longer than a request may wait at the other instance, which the REST proxy's long polls do for a minute.
+_TIMEOUT_SECONDS = 90.0
+#: Any number at once: what is forwarded is bounded like all requests, and long polls and streams keep their
+#: connections. One that is idle is given up before the other side does that, after five seconds.
+_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
 _PASSED_ON = ("accept", "content-type", "authorization")
 _PASSED_BACK = frozenset({"location", "www-authenticate", "retry-after", "x-delivery"})
 #: Answers of this media type have no end of their own, and are passed on as they come.
@@ -92,7 +96,9 @@ class Forwarding:
         """None when no leader accepted it, and so nothing was done."""
         if self._client is None:
             verify = True if self._tls is None else self._tls
-            self._client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, trust_env=False, verify=verify)
+            self._client = httpx.AsyncClient(
+                timeout=_TIMEOUT_SECONDS, limits=_CONNECTIONS, trust_env=False, verify=verify
+            )
         request = call.request
         raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
         query: bytes = request.scope.get("query_string", b"")

@@ -10,7 +10,6 @@ left to the caller.
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import socket
 import ssl
@@ -19,14 +18,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from moldau.base.host_names import is_loopback
 from moldau.web.application import Application
 from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
+
+#: How long the headers of a request may take.
+_HEADERS_SECONDS = 30.0
 
 #: Addresses that stand for all of this machine.
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
@@ -90,13 +94,33 @@ class Listener:
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate.
+
+    A connection whose client does not get to the end of a request's headers is closed: it would count among
+    the open ones for ever.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        #: Since when headers are waited for; None while there is a request, or nothing of the next one.
+        self._waiting_since: float | None = None
+        self._wait_for_headers()
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wait_for_headers()
+        else:
+            self._waiting_since = None
+
+    def _wait_for_headers(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
+        due = self._waiting_since + _HEADERS_SECONDS
+        self.timeout_keep_alive_task = self.loop.call_at(due, self.timeout_keep_alive_handler)
 
 
 class _Server(uvicorn.Server):
@@ -119,7 +143,7 @@ async def serve(
     application: Application, listener: Listener, ready: Callable[[], None], stop: asyncio.Event
 ) -> None:
     """Runs until ``stop``."""
-    _warn_of_open_listener(application, listener)
+    _guard_open_listener(application, listener)
     server = _Server(_config(application, listener), ready)
 
     async def end_when_stopped() -> None:
@@ -155,10 +179,16 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
     return config
 
 
-def _warn_of_open_listener(application: Application, listener: Listener) -> None:
+def _guard_open_listener(application: Application, listener: Listener) -> None:
+    """Without a login: foreign pages are kept from a listener of this machine, and one of the network is told
+    of.
+    """
     tls = listener.options.tls
     shows_certificate = tls is not None and tls.client_authorities is not None
-    if application.authenticates or shows_certificate or is_loopback(listener.options.host):
+    if application.authenticates or shows_certificate:
+        return
+    if is_loopback(listener.options.host):
+        application.own_names = (listener.advertised_host.lower(),)
         return
     log.warning(
         "listener %s is open to the network on %s:%d without authentication; "
@@ -167,10 +197,3 @@ def _warn_of_open_listener(application: Application, listener: Listener) -> None
         listener.options.host or "*",
         listener.port,
     )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

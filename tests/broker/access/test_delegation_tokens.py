@@ -98,6 +98,7 @@ def test_who_renews_and_ends_a_token(broker: Broker) -> None:
         assert bob.ask(ExpireDelegationTokenRequest(hmac, 1500)).error_code == 0
         broker.clock.advance(2)
         assert bob.ask(RenewDelegationTokenRequest(hmac, -1)).error_code == 66
+        assert bob.ask(ExpireDelegationTokenRequest(hmac, _DAY_MS)).error_code == 66
         assert bob.ask(ExpireDelegationTokenRequest(hmac, -1)).error_code == 0
         assert bob.ask(ExpireDelegationTokenRequest(hmac, -1)).error_code == 62
 

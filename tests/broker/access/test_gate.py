@@ -4,13 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.base.settings import SettingError
 from moldau.broker.access.asks import Each, Whole, Within
 from moldau.broker.access.gate import guard
 from moldau.broker.apis import TABLE
 from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
@@ -140,3 +143,37 @@ def test_nobody_reads_as_a_follower(broker: Broker) -> None:
     with login(broker, "bob") as wire:
         answer = wire.ask(FetchRequest(replica_id=2, topics=[wanted]), 12)
     assert answer.responses[0].partitions[0].error_code == 29
+
+
+def test_an_expression_of_a_group_tells_nothing_of_topics_that_are_not_its_members(broker: Broker) -> None:
+    assert topics(broker, "admin", "regex-open", "regex-closed") == [0, 0]
+    grant(broker, "ann", Operation.DESCRIBE, "regex-open")
+    creation = AclCreation(ResourceType.GROUP, "regex", 3, "User:ann", "*", Operation.READ, 3)
+    with login(broker, "admin") as admin, login(broker, "ann") as ann:
+        assert admin.ask(CreateAclsRequest([creation])).results[0].error_code == 0
+        admin.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["regex"]), 4)
+        member = ConsumerGroupHeartbeatRequest("regex", "AAAAAAAAAAAAAAAAAAAAAw", 0)
+        member.rebalance_timeout_ms, member.topic_partitions = 60_000, []
+        member.subscribed_topic_regex = "regex-.*"
+        assigned: list[bytes] = []
+        for _ in range(100):
+            answer = ann.ask(member, 1)
+            assert answer.error_code == 0
+            assigned = [each.topic_id for each in answer.assignment.topic_partitions]
+            if assigned:
+                break
+            broker.clock.advance(1)
+        (known,) = admin.ask(MetadataRequest([MetadataRequestTopic(name="regex-open")]), 12).topics
+        assert assigned == [known.topic_id]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"super.users": "admin;User:bob"}, "super.users=admin;User:bob is no list as User:ann;User:bob"),
+        ({"authorizer.class.name": "com.example.Mine"}, "authorizer.class.name=com.example.Mine is none of"),
+    ],
+)
+def test_a_broker_whose_rights_cannot_be_read_does_not_start(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match=said), Broker(_SETTINGS | settings):
+        pass

@@ -216,6 +216,14 @@ def test_a_quota_of_time_slows_a_client_that_only_asks(broker: Broker) -> None:
         assert other.ask(MetadataRequest(), 12).throttle_time_ms == 0
 
 
+def test_a_quota_of_time_does_not_count_the_time_that_a_fetch_waits(broker: Broker) -> None:
+    """An idle consumer waits nearly all the time, and takes nothing of the broker meanwhile."""
+    quota(broker, {"client-id": "c"}, request_percentage=3)
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic("t", b"", [FetchPartition(0)])])
+    with connect(broker) as wire:
+        assert wire.ask(request, 12).throttle_time_ms == 0
+
+
 def topics(wire: Wire, version: int, *counts: int, names: str = "m") -> tuple[int, list[int]]:
     wanted = [CreatableTopic(f"{names}{index}", count, 1) for index, count in enumerate(counts)]
     answer = wire.ask(CreateTopicsRequest(wanted), version)

@@ -56,9 +56,11 @@ def test_chosen_replicas(ask: Ask) -> None:
 def test_one_that_is_refused_spoils_no_other(ask: Ask) -> None:
     ask.broker.create_topic("there")
     bad = CreatableTopicConfig("retention.ms", "soon")
+    endless = "x" * 32_760  # to be named in an answer's message, which has no room for it
     wanted = [
         CreatableTopic("there", 1, 1),
         CreatableTopic("no spaces", 1, 1),
+        CreatableTopic(endless, 1, 1),
         CreatableTopic("none", 0, 1),
         CreatableTopic("many", 1, 2),
         CreatableTopic("bad", 1, 1, configs=[bad]),
@@ -68,6 +70,7 @@ def test_one_that_is_refused_spoils_no_other(ask: Ask) -> None:
     assert {each.name: each.error_code for each in results} == {
         "there": ErrorCode.TOPIC_ALREADY_EXISTS,
         "no spaces": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        endless: ErrorCode.INVALID_TOPIC_EXCEPTION,
         "none": ErrorCode.INVALID_PARTITIONS,
         "many": ErrorCode.INVALID_REPLICATION_FACTOR,
         "bad": ErrorCode.INVALID_CONFIG,

@@ -17,7 +17,7 @@ from moldau.protocol.messages.fetch import (
     ReplicaState,
 )
 from moldau.protocol.records import batches, decode_records
-from tests.broker.apis.asking import NOWHERE, Ask, batch, begin_transaction, produce_request
+from tests.broker.apis.asking import NOWHERE, Ask, batch, begin_transaction, new_producer, produce_request
 
 LARGE = 1 << 20
 
@@ -182,6 +182,29 @@ def test_read_committed_stops_at_the_last_stable_offset(ask: Ask) -> None:
     assert values(data) == [b"before", b"one", b"two"], "the reader takes out what was aborted"
     assert data.aborted_transactions == [AbortedTransaction(identity[0], 1)]
     assert data.last_stable_offset == 4
+
+
+def test_of_what_was_aborted_only_that_is_told_which_concerns_the_bytes(ask: Ask) -> None:
+    """A long log may have very many: they are not all told with every piece of it."""
+    ask.broker.create_topic("orders", configs={"index.interval.bytes": 0})
+    producer_id, epoch = new_producer(ask)
+    for number in range(4):
+        written = batch(
+            timestamp=ask.broker.clock.now_ms(),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=number,
+            transactional=True,
+        )
+        ask(produce_request("orders", written, transactional_id="t"), 12)
+        ask(EndTxnRequest("t", producer_id, epoch, False), 4)
+    everything = first(ask(fetch("orders", 0, isolation_level=1), 12))
+    firsts = [0, 2, 4, 6]
+    assert [each.first_offset for each in everything.aborted_transactions] == firsts
+    for begin in firsts:
+        data = first(ask(fetch("orders", begin, isolation_level=1, max_bytes=1), 12))
+        assert data.aborted_transactions[0].first_offset == begin
+        assert len(data.aborted_transactions) <= 2
 
 
 # --- epochs -----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.apis.asking import Ask
 
@@ -17,6 +17,17 @@ def test_the_answer_waits_for_the_topic_behind_it(ask: Ask, kind: int, topic: st
     assert (response.error_code, response.error_message) == (0, "NONE")
     assert (response.node_id, response.host, response.port) == (1, *ask.broker.node.address())
     assert ask.broker.topics() == [topic]
+
+
+def test_a_coordinator_that_cannot_be_made_is_not_available(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(decide: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    monkeypatch.setattr(ask.broker.node.metadata, "submit", refuse)
+    answer = ask(FindCoordinatorRequest("key", GROUP), 3)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_many_keys_from_version_4(ask: Ask) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from moldau.cluster.image import PartitionImage
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
@@ -61,6 +62,30 @@ def test_places_of_a_log(filled: Ask, place: int, expected: tuple[int, int, int]
 def test_a_place_that_the_version_does_not_know(filled: Ask, place: int, since: int) -> None:
     assert look_up(filled, place, since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert look_up(filled, place, since).error_code == 0
+
+
+def test_the_end_does_not_go_back_with_a_new_leader(filled: Ask) -> None:
+    """It knows a lower high watermark than the one before, until its followers have asked for more."""
+    node = filled.broker.node
+    partition = node.replicas.find("orders", 0)
+    now_ms = filled.broker.clock.now_ms()
+
+    async def lead() -> None:
+        partition.high_watermark = 2
+        partition.take_role(PartitionImage(0, (1, 2), (1, 2), 1, 5, 5), now_ms)
+
+    async def fetched() -> None:
+        partition.follower_fetched(2, 3, 0, now_ms)
+
+    filled.broker.run(lead())
+    for place in (-1, 301):
+        assert look_up(filled, place).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert look_up(filled, place, 4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert look_up(filled, -2).offset == 1
+    assert look_up(filled, 150).offset == 1
+    filled.broker.run(fetched())
+    assert look_up(filled, -1).offset == 3
+    assert look_up(filled, 301).error_code == 0
 
 
 def test_a_place_that_nobody_knows(filled: Ask) -> None:

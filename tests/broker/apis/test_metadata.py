@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.testing import Broker
 from tests.broker.apis.asking import NOWHERE, Ask, open_coordinator
@@ -41,6 +41,21 @@ def test_a_topic_by_id(ask: Ask) -> None:
     found, missing = ask(MetadataRequest(wanted, False), 12).topics
     assert (found.error_code, found.name) == (0, "orders")
     assert (missing.error_code, missing.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, NOWHERE)
+
+
+def test_topics_are_told_although_another_cannot_be_created(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No controller is reached, or its store does not work: what is there is there all the same."""
+    ask.broker.create_topic("orders")
+
+    async def refuse(decide: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    monkeypatch.setattr(ask.broker.node.metadata, "submit", refuse)
+    found, *missing = ask(named("orders", "new", "newer", create=True)).topics
+    assert (found.error_code, len(found.partitions)) == (0, 1)
+    assert [each.error_code for each in missing] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 @pytest.mark.parametrize("version", [10, 11])

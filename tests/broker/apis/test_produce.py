@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from threading import Event
+from typing import Any
 
 import pytest
 
 from moldau.broker.apis import produce
 from moldau.broker.context import CloseConnection
 from moldau.protocol.compression import Compression
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -204,6 +205,29 @@ def test_two_producers_in_one_transactional_request(ask: Ask) -> None:
     request = ProduceRequest("t", -1, 5000, [TopicProduceData("orders", bytes(16), data)])
     results = ask(request, 12).responses[0].partition_responses
     assert [each.error_code for each in results] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_where_no_coordinator_can_be_asked_every_client_tries_again(ask: Ask, version: int) -> None:
+    ask.broker.create_topic("orders")
+    refused = ask(produce_request("orders", transactional((7, 0), 0), transactional_id="t"), version)
+    assert first(refused).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_coordinator_that_goes_away_while_it_is_asked(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def question() -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().create_future()
+
+    async def go_away() -> None:
+        asked.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    ask.broker.create_topic("orders")
+    asked = ask.broker.run(question())
+    monkeypatch.setattr(ask.broker.node.services.transactions, "admit", lambda *who, adds: asked)
+    waiting = ask.later(produce_request("orders", transactional((7, 0), 0), transactional_id="t"), 12)
+    assert waiting.waits
+    ask.broker.run(go_away())
+    assert first(waiting.response()).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_a_topic_that_wants_schemas_refuses_records_without(ask: Ask) -> None:

@@ -2,6 +2,10 @@
 
 import struct
 
+from moldau.base.clock import SystemClock
+from moldau.broker.monitoring.telemetry import ClientTelemetry, Pushed
+from moldau.cluster.configs.broker_settings import load_broker_settings
+from moldau.metrics.otlp import Point
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -63,9 +67,11 @@ def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, len(content)]) + content
 
 
-def otlp_sum(name: str, value: float) -> bytes:
+def otlp_sum(name: str, value: float, **attributes: str) -> bytes:
     """A MetricsData message with one sum that grows, as the difference to the last push."""
     point = bytes([4 << 3 | 1]) + struct.pack("<d", value)
+    for key, text in attributes.items():
+        point += field(7, field(1, key.encode()) + field(2, field(1, text.encode())))
     total = field(1, point) + bytes([2 << 3, 1, 3 << 3, 1])
     metric = field(1, name.encode()) + field(7, total)
     return field(1, field(2, field(2, metric)))
@@ -80,3 +86,37 @@ def test_what_was_pushed_is_shown_and_differences_add_up(ask: Ask) -> None:
     lines = [line for line in ask.broker.node.services.telemetry.exposition() if 'client_id="tester"' in line]
     shown = [line for line in lines if line.startswith("org_apache_kafka_producer_record_send_total{")]
     assert shown[-1].endswith(" 42.0\n")
+
+
+def test_no_client_spoils_a_scrape_or_passes_for_the_broker(ask: Ask) -> None:
+    """One bad line, and Prometheus takes nothing of all that a broker shows."""
+    pushed = (
+        otlp_sum("9lives", 1.0, **{"__name__": "evil", "client_id": "somebody else", "9": "x"}),
+        otlp_sum("kafka.server.brokertopicmetrics.bytesin", 1e9),
+        otlp_sum("", 1.0),
+    )
+    for metrics in pushed:
+        client, subscription = joined(ask)
+        assert push(ask, client, subscription, metrics) == 0
+    text = "".join(ask.broker.node.services.telemetry.exposition())
+    line = next(each for each in text.splitlines() if each.startswith("_9lives_total{"))
+    assert '_name__="evil"' in line
+    assert '_9="x"' in line
+    assert 'client_id="tester"' in line
+    assert "somebody else" not in text
+    assert "{__" not in text
+    assert ",__" not in text
+    assert "kafka_server_brokertopicmetrics" not in text
+
+
+def test_what_clients_push_takes_a_bounded_memory() -> None:
+    telemetry = ClientTelemetry(SystemClock(), load_broker_settings({}))
+    pushed = Pushed({})
+    for index in range(2000):
+        pushed.take(Point(f"{index:04}" + "x" * 1900, (), 1.0, False, False))
+    pushed.take(Point("y" * 3000, (), 1.0, False, False))
+    assert len(pushed.numbers) == 1000
+    assert 2_000_000 < pushed.size < 3_000_000
+    for number in range(100):
+        telemetry._remember(number.to_bytes(16, "big"), pushed)
+    assert len(telemetry.pushed) == 64 * 1024 * 1024 // pushed.size

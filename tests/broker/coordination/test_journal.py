@@ -24,7 +24,8 @@ TOPIC_ID = bytes(15) + b"\x01"
 class World:
     def __init__(self) -> None:
         clock = SteppedClock(frozen=True, start_ms=NOW)
-        logs = Logs(MemoryFiles(), ["/data"], 1, None, clock, config_of=lambda topic: LogConfig())
+        self.files = MemoryFiles()
+        logs = Logs(self.files, ["/data"], 1, None, clock, config_of=lambda topic: LogConfig())
         logs.open()
         self.partition = Partition(PLACE, TOPIC_ID, 1)
         self.partition.log = logs.open_partition(PLACE, TOPIC_ID, LogConfig())
@@ -81,3 +82,22 @@ def test_a_log_that_is_offline_is_not_an_empty_one(world: World) -> None:
     with pytest.raises(KafkaError) as caught:
         world.journal.committed(0)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_disk_that_cannot_be_read_ends_the_reading(world: World) -> None:
+    world.append((b"a", b"1"))
+    world.files.faults.read_fails = True
+    with pytest.raises(KafkaError) as caught:
+        world.entries()
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_file_that_is_shorter_than_it_was_ends_the_reading(world: World) -> None:
+    """It must not be read again and again for what is gone."""
+    world.append((b"a", b"1"))
+    world.append((b"b", b"2"))
+    log = world.partition.leading_log()
+    log.segments.active.file.truncate(100)
+    with pytest.raises(KafkaError) as caught:
+        world.entries()
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE

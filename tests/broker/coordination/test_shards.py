@@ -96,6 +96,15 @@ def test_it_lets_go_of_a_topic_that_is_deleted(world: World) -> None:
     assert code_of(lambda: world.coordinator.partition_for("group")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_it_keeps_nothing_of_a_topic_that_is_deleted_and_made_again_in_one_change(world: World) -> None:
+    world.led_by(NODE_ID)
+    world.runtime.done.clear()
+    again = bytes(15) + b"\x02"
+    created = TopicCreated(again, TOPIC.name), PartitionChanged(again, 0, (1,), (1,), NODE_ID, 0, 0)
+    world.change(TopicDeleted(TOPIC_ID), *created)
+    assert world.runtime.done == [("unload", 0), ("load", 0)]
+
+
 def test_other_topics_are_none_of_its_business(world: World) -> None:
     other = bytes(15) + b"\x02"
     world.change(TopicCreated(other, "orders"), PartitionChanged(other, 0, (1,), (1,), 1, 0, 0))

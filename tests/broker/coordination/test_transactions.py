@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC
+from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC, for_groups, for_producers
 from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -64,3 +64,25 @@ def test_without_a_coordinator_nobody_can_be_asked(broker: Broker) -> None:
     with pytest.raises(KafkaError) as caught:
         admit(broker, "pay", 1, 0, adds=True)
     assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+LOAD, AGAIN, BUSY = "COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS", "CONCURRENT_TRANSACTIONS"
+
+
+@pytest.mark.parametrize(
+    ("code", "to_old_producers", "to_producers", "to_groups"),
+    [
+        ("NOT_COORDINATOR", AGAIN, AGAIN, "NOT_COORDINATOR"),
+        (LOAD, AGAIN, AGAIN, LOAD),
+        ("NETWORK_EXCEPTION", AGAIN, AGAIN, LOAD),
+        (BUSY, AGAIN, BUSY, BUSY),
+        *[(fatal,) * 4 for fatal in ("INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "NONE")],
+    ],
+)
+def test_each_client_gets_an_error_after_which_it_tries_again(
+    code: str, to_old_producers: str, to_producers: str, to_groups: str
+) -> None:
+    verdicts = {ORDERS: ErrorCode[code]}
+    assert for_producers(verdicts, adds=False) == {ORDERS: ErrorCode[to_old_producers]}
+    assert for_producers(verdicts, adds=True) == {ORDERS: ErrorCode[to_producers]}
+    assert for_groups(verdicts) == {ORDERS: ErrorCode[to_groups]}

@@ -103,6 +103,16 @@ def test_what_is_produced_and_fetched_is_counted(broker: Broker, seen: Seen) -> 
     assert seen.mbean("kafka.server:type=ReplicaManager,name=LeaderCount") == 2
 
 
+def test_topics_come_while_a_scrape_is_written(broker: Broker) -> None:
+    broker.create_topic("orders", partitions=2)
+    monitoring = broker.node.monitoring
+    assert monitoring is not None
+    values = [iter(each.values) for each in monitoring.sources.read("kafka.log", "Log")]
+    before = [next(each) for each in values]
+    broker.create_topic("payments")
+    assert [len(list(each)) for each in values] == [1] * len(before)
+
+
 def test_every_metric_that_is_shown_is_in_the_table(seen: Seen) -> None:
     _, text = seen.get("/metrics")
     shown = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))

@@ -5,11 +5,19 @@ from moldau.cluster.controller.elections import (
     ElectionRules,
     after_loss,
     after_return,
+    elections_after_configs,
     rules_of_configs,
     settle,
 )
-from moldau.cluster.image import EMPTY_IMAGE, PartitionImage
-from moldau.cluster.records import NO_LEADER, ConfigChanged, ResourceType, TopicCreated
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, partition_changed
+from moldau.cluster.records import (
+    NO_LEADER,
+    BrokerFenced,
+    BrokerRegistered,
+    ConfigChanged,
+    ResourceType,
+    TopicCreated,
+)
 
 TWO = ElectionRules(min_insync_replicas=2)
 UNCLEAN = ElectionRules(unclean=True)
@@ -146,3 +154,54 @@ def test_rules_come_from_the_topic_then_all_brokers_then_the_file() -> None:
     image = image.apply(ConfigChanged(ResourceType.TOPIC, "t", "unclean.leader.election.enable", "false"))
     assert rules(image, "t") == ElectionRules(4, False)
     assert rules_of_configs({})(EMPTY_IMAGE, "t") == ElectionRules(1, False)
+
+
+MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
+RULES = rules_of_configs({})
+
+
+def cluster(described: PartitionImage, *fenced: int, minimum: str = "2") -> ClusterImage:
+    topic_id = bytes(16)
+    return EMPTY_IMAGE.apply_all(
+        [
+            *(BrokerRegistered(each, each, bytes(16), ()) for each in (1, 2, 3)),
+            *map(BrokerFenced, fenced),
+            TopicCreated(topic_id, "t"),
+            partition_changed(topic_id, described),
+            ConfigChanged(ResourceType.BROKER, "", MIN_ISR, minimum),
+        ]
+    )
+
+
+def after_config(image: ClusterImage, changed: ConfigChanged) -> PartitionImage:
+    elected = elections_after_configs(image, [changed], RULES)
+    return image.apply_all([changed, *elected]).topics_by_name["t"].partitions[0]
+
+
+def test_with_a_lower_minimum_who_left_is_not_eligible_any_more() -> None:
+    """The leader commits alone from then on: whoever left does not have what is acknowledged now."""
+    image = cluster(partition((1, 2, 3), (1,), 1, elr=(2, 3)), 2, 3)
+    for changed in (
+        ConfigChanged(ResourceType.TOPIC, "t", MIN_ISR, "1"),
+        ConfigChanged(ResourceType.BROKER, "", MIN_ISR, "1"),
+    ):
+        assert after_config(image, changed) == partition((1, 2, 3), (1,), 1, 4, 10)
+    other = ConfigChanged(ResourceType.TOPIC, "t", "retention.ms", "1")
+    assert elections_after_configs(image, [other], RULES) == []
+
+
+def test_with_another_minimum_they_stay_eligible_where_nothing_was_committed_without_them() -> None:
+    alone = partition((1, 2, 3), (1,), 1, elr=(2, 3))
+    higher = ConfigChanged(ResourceType.TOPIC, "t", MIN_ISR, "3")
+    assert after_config(cluster(alone, 2, 3), higher) == alone
+    offline = partition((1, 2, 3), (), NO_LEADER, elr=(2, 3), last_known_elr=(1,))
+    lower = ConfigChanged(ResourceType.TOPIC, "t", MIN_ISR, "1")
+    assert after_config(cluster(offline, 1, 2, 3), lower) == offline
+
+
+def test_an_unclean_election_is_held_when_it_is_allowed() -> None:
+    offline = partition((1, 2, 3), (), NO_LEADER, elr=(1,), last_known_elr=(1,))
+    allowed = ConfigChanged(ResourceType.TOPIC, "t", UNCLEAN_ELECTION, "true")
+    assert after_config(cluster(offline, 1), allowed) == partition((1, 2, 3), (2,), 2, 5, 10)
+    led = partition((1, 2, 3), (1, 2, 3), 1)
+    assert after_config(cluster(led), allowed) == led

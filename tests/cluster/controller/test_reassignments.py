@@ -120,3 +120,17 @@ def test_completed_when_all_new_ones_are_in_sync() -> None:
     assert (done.replicas, done.isr, done.adding_replicas, done.removing_replicas) == ((2, 9), (2, 9), (), ())
     still = PartitionImage(0, (1, 2), (1, 2), 1, 0, 1)
     assert completed(still) is still
+
+
+def test_the_only_replica_in_sync_is_not_given_up() -> None:
+    """It was to come, and the others are dead: another target without it would delete its data."""
+    image = moved(cluster((1, 2)), (3, 9)).apply_all(
+        [PartitionChanged(TOPIC, 0, (3, 9, 1, 2), (3,), 3, 1, 2, (), (3, 9), (1, 2))]
+    )
+    result = alter_reassignments(image, [Reassignment("wr", 0, (1, 9))])
+    (error,) = result.response
+    assert result.records == ()
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert (error.message or "").startswith("Nobody but 3 has all records")
+    assert partition(moved(image, (3, 2))).isr == (3,)

@@ -356,6 +356,7 @@ class Driver:
         *,
         group: str = "g",
         version: int = 1,
+        client: Client | None = None,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
         """A heartbeat of the new protocol; one that joins says what a joining member has to say."""
@@ -372,7 +373,7 @@ class Driver:
             else [TopicPartitions(topic_id(name), indexes) for name, indexes in owned.items()],
             **fields,
         )
-        answer: ConsumerGroupHeartbeatResponse = self.ask("consumer_heartbeat", request, version)
+        answer: ConsumerGroupHeartbeatResponse = self.ask("consumer_heartbeat", request, version, client)
         return answer
 
     def describe_consumers(self, group: str = "g") -> Any:

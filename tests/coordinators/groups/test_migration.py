@@ -206,6 +206,16 @@ def test_who_waits_in_a_round_is_told_to_join_again(mixed: Mixed) -> None:
     assert sorted(driver.shard.groups["g"].members) == sorted([mixed.a, "B", c])
 
 
+def test_where_the_new_member_is_refused_who_waits_in_a_round_still_does(new_driver: Any) -> None:
+    mixed = Mixed(new_driver(group_consumer_max_size=2))
+    driver = mixed.driver
+    offered = {"range": metadata("b3")}
+    waiting = driver.send_join(driver.new_member_id(protocols=offered), protocols=offered)
+    assert driver.beat("B", 0, ["b3"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert mixed.join(mixed.a).error_code == ErrorCode.NONE
+    assert driver.replies[waiting].error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize(("policy", "upgrades", "downgrades"), [
     ("disabled", False, False),
     ("upgrade", True, False),

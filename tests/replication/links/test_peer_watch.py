@@ -37,9 +37,9 @@ class Peers:
         return self.opened[-1]
 
 
-def image(epoch: int = 2) -> ClusterImage:
+def image(epoch: int = 2, process: bytes = bytes(16)) -> ClusterImage:
     return EMPTY_IMAGE.apply_all(
-        [BrokerRegistered(1, 1, bytes(16), ()), BrokerRegistered(2, epoch, bytes(16), ())]
+        [BrokerRegistered(1, 1, bytes(16), ()), BrokerRegistered(2, epoch, process, ())]
     )
 
 
@@ -69,6 +69,23 @@ def test_a_process_that_is_gone() -> None:
         await server.wait_closed()
         peers.opened[0].broken.set()
         await until(lambda: dead == [2])
+
+    watching(scenario)
+
+
+def test_a_process_that_comes_back_was_not_dead() -> None:
+    """From here its listener cannot be reached: to declare it dead again and again would help nobody."""
+
+    async def scenario(watch: PeerWatch, peers: Peers, dead: list[int], server: asyncio.Server) -> None:
+        server.close()
+        await server.wait_closed()
+        peers.opened[0].broken.set()
+        await until(lambda: dead == [2])
+        watch.follow(image(), image(epoch=7), ())
+        await until(lambda: watch._watched[2][1].done())
+        assert dead == [2]
+        watch.follow(image(epoch=7), image(epoch=9, process=b"another process "), ())
+        await until(lambda: dead == [2, 2])
 
     watching(scenario)
 

@@ -3,8 +3,10 @@
 import pytest
 
 from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
+from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, TimestampType, encode_batch, read_header
-from moldau.rest.consumers.reader import Ready
+from moldau.rest.consumers.reader import Reader, Ready
+from moldau.rest.consumers.settings import InstanceSettings
 
 
 def fetched(base, *values, key=None, partition=0, epoch=1, kind=TimestampType.CREATE_TIME, fetch_offset=0):
@@ -64,3 +66,14 @@ def test_no_more_than_an_answer_needs_is_put_together():
     while at_hand.join(fetched(joined, b"x")):
         joined += 1
     assert at_hand.count == joined == 100
+
+
+def test_a_batch_that_cannot_be_opened_is_not_skipped():
+    data = encode_batch([Record(5, 1000, b"k", b"value")], base_offset=5)
+    data[-6:] = b"\xff" * 6
+    damaged = FetchedBatch("orders", 0, read_header(data), memoryview(data), 0, 5)
+    reader = Reader(None, "g", InstanceSettings())
+    reader._batches.extend([damaged, fetched(6, b"a")])
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="orders-0 cannot be read at offset 5"):
+            reader.look()

@@ -35,6 +35,11 @@ def test_texts_and_plain_values():
     assert read_settings(as_texts) == read_settings(plain) == expected
 
 
+def test_a_client_that_follows_is_not_told_all_the_time_that_there_is_nothing():
+    assert read_settings({"consumer.request.timeout.ms": 0}).quiet_ms == 100
+    assert read_settings({"consumer.request.timeout.ms": 5000}).quiet_ms == 5000
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -43,6 +48,7 @@ def test_texts_and_plain_values():
         {"fetch.min.bytes": True},
         {"fetch.min.bytes": -2},
         {"fetch.min.bytes": "9" * 50},
+        {"fetch.min.bytes": "--5"},
         {"consumer.request.timeout.ms": -1},
         {"redelivery": 1},
         {"group.protocol": "newest"},

@@ -31,6 +31,7 @@ def test_a_pattern_takes_linear_time():
         {"topics": []},
         {"topics": "t"},
         {"topics": [""]},
+        {"topics": ["\ud800"]},
         {"topic_pattern": "["},
         {"topic_pattern": "x" * 2000},
     ],

@@ -1,6 +1,7 @@
 """Statements on a real broker: what they make, show and refuse."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -216,3 +217,18 @@ def test_without_spark_nothing_is_kept(broker: Broker) -> None:
                 await results(session, COUNTS)
 
     asyncio.run(work())
+
+
+def test_a_name_in_quotes_becomes_a_plain_id(broker: Broker) -> None:
+    """The id is the name of a file and of a process, and stands in the program."""
+
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS)
+        name = 'x""" ../ raise SystemExit """'
+        statement = f"CREATE STREAM `{name}` WITH (KAFKA_TOPIC='plain') AS SELECT * FROM clicks EMIT CHANGES;"
+        (made,) = await results(session, statement)
+        (query_id,) = runner.running
+        assert re.fullmatch(r"CSAS_x_+raise_SystemExit_+2", query_id)
+        assert made.text == f"Created query with ID {query_id}"
+
+    work_on(broker, work)

@@ -573,6 +573,21 @@ class TestEpochs:
         assert log.leader_epochs.entries() == [(0, 2)]
 
 
+class TestEnd:
+    def test_an_end_is_behind_what_was_read_and_not_far(self, node: Any, make_batch: MakeBatch) -> None:
+        log = node.log(LogConfig(segment_bytes=1000, index_interval_bytes=200))
+        for _ in range(40):
+            log.append(make_batch(), 0, NOW)
+        for offset in range(40):
+            for most in (1, 150, 400, FAR):
+                piece = log.read(offset, most, 40, at_least_one=True)
+                assert piece is not None
+                end = log.segments.end_of(piece, offset, 40)
+                last = max(read(log, offset, most, 40))
+                assert last < end <= last + 5
+                assert log.segments.end_of(piece, offset, last + 1) == last + 1
+
+
 class TestCut:
     def test_delete_records(self, node: Any, make_batch: MakeBatch, files: Files) -> None:
         log = node.log(LogConfig(segment_bytes=300))
@@ -633,6 +648,19 @@ class TestCut:
         assert log.append(make_batch(), 1, NOW).base_offset == 2
         assert [record.offset for record in read_all(node.restart())] == [2]
 
+    def test_a_log_that_begins_again_has_nothing_open(self, node: Any, make_batch: MakeBatch) -> None:
+        """What was open here may have ended in what is missing: nobody would end it here."""
+        log = node.log()
+        log.append(make_batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+        log.roll(NOW)
+        log.delete_records_before(1)
+        log.delete_old_segments(NOW)
+        log.restart_at(100, NOW)
+        log.append_batches(make_batch(base_offset=100), NOW)
+        for begun in (log, node.restart()):
+            assert begun.stable_offset_below(101) == 101
+            assert begun.active_producers() == []
+
 
 class TestReplicas:
     def test_batches_with_offsets(self, node: Any, make_batch: MakeBatch, read_all: ReadAll) -> None:
@@ -668,6 +696,21 @@ class TestFlush:
         log.flush()
         assert log.recovery_point == 4
         assert log.begin_flush() is None
+
+    def test_what_takes_the_place_of_what_was_cut_is_not_flushed_with_it(
+        self, node: Any, make_batch: MakeBatch
+    ) -> None:
+        log = node.log()
+        log.append(make_batch(4), 0, NOW)
+        job = log.begin_flush()
+        assert job is not None
+        log.truncate_to(0, NOW)
+        log.append(make_batch(6), 0, NOW)
+        job.run()
+        log.finish_flush(job)
+        assert log.recovery_point == 0
+        log.flush()
+        assert log.recovery_point == 6
 
     def test_what_is_flushed_survives_a_power_cut(
         self, make_node: Any, make_batch: MakeBatch, read_all: ReadAll

@@ -65,6 +65,19 @@ def code_of(append: Script, batch: BatchHeader) -> ErrorCode:
     return caught.value.code
 
 
+def test_where_transactions_have_epochs_of_their_own_the_first_batch_is_waited_for(
+    state: ProducerStates,
+) -> None:
+    """The ones before it may have been refused, and are sent again: taken now, it would keep them out."""
+    late = header(1, transactional=True)
+    with pytest.raises(KafkaError) as caught:
+        state.check(late, 12)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(late, 11) is None
+    assert state.check(header(1), 12) is None, "an idempotent producer goes on where its state has expired"
+    assert state.check(header(0, transactional=True), 12) is None
+
+
 def test_the_golden_sequence(append: Script, state: ProducerStates) -> None:
     """One after the other, as the real broker was asked and answered."""
     assert append(header(0, 2, timestamp=234)) == 0

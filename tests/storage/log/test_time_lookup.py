@@ -38,6 +38,16 @@ def test_the_record_with_the_largest_timestamp(log: Any) -> None:
     assert (found.timestamp - NOW, found.offset, found.leader_epoch) == (51, 3, 0)
 
 
+def test_only_the_segment_with_the_answer_is_loaded(log: Any, node: Any) -> None:
+    """A log may have thousands of others, and every look-up would open and close them all."""
+    again = node.restart()
+    *sealed, _ = again.segments
+    for _ in range(2):
+        assert again.offset_for_timestamp(NOW + 50).offset == 2
+        assert again.max_timestamp().offset == 3
+        assert [segment.is_loaded for segment in sealed] == [False, True]
+
+
 def test_what_is_behind_the_start_of_the_log_is_not_found(log: Any) -> None:
     log.delete_records_before(3)
     found = log.offset_for_timestamp(NOW)

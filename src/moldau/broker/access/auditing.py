@@ -6,13 +6,19 @@ said in the log, once, and stops no request.
 
 import logging
 import os
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import Clock
 from moldau.broker.context import RequestContext
 from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.messages.alter_client_quotas import EntryData
+from moldau.protocol.messages.create_acls import AclCreation
+from moldau.protocol.messages.delete_acls import DeleteAclsFilter
+from moldau.security.acls import Operation, PatternType, Permission, ResourceType
 from moldau.security.audit import BEGINNING, chained
+from moldau.security.quotas import entity_of, shown_entity
 
 if TYPE_CHECKING:
     from moldau.broker.access.audit_topic import AuditTopic
@@ -38,6 +44,23 @@ CHANGES = frozenset(
 )
 
 
+#: Fields of those requests with what they are about, and how much of it is written down.
+_SUBJECTS = (
+    "topics",
+    "topic_names",
+    "resources",
+    "creations",
+    "filters",
+    "upsertions",
+    "deletions",
+    "entries",
+)
+_SUBJECTS_MOST = 100
+#: Of one text, and of a line, where each character may take six bytes and one text in words has three names.
+_CHARACTERS_MOST = 300
+_LINE_BYTES_MOST = 1024 * 1024
+
+
 class AuditLog:
     def __init__(self, path: str, clock: Clock, copy: "AuditTopic | None" = None) -> None:
         """``copy``: where each line goes too."""
@@ -49,8 +72,8 @@ class AuditLog:
 
     def write(self, event: str, principal: str, host: str, **details: Any) -> None:
         now_ms = self._clock.now_ms()
-        entry = {"time_ms": now_ms, "event": event, "principal": principal, "host": host}
-        line, self._link = chained({**entry, **details}, self._link)
+        entry = {"time_ms": now_ms, "event": event, "principal": principal, "host": host, **details}
+        line, self._link = chained({name: _short(value) for name, value in entry.items()}, self._link)
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -68,26 +91,55 @@ class AuditLog:
     def changed(self, api_key: ApiKey, request: Any, context: RequestContext) -> None:
         """A request that changes something, as it came; whether it was granted is the gate's business."""
         connection = context.connection
-        self.write("change", connection.principal, connection.host, api=api_key.name, what=_names(request))
+        self.write("change", connection.principal, connection.host, api=api_key.name, what=subjects(request))
 
 
-def _names(request: Any) -> list[str]:
-    """What a request is about, by name; values and secrets are left out."""
-    found: list[str] = []
-    for field in ("topics", "topic_names", "resources", "creations", "upsertions", "deletions"):
-        for item in getattr(request, field, None) or ():
-            name = item if isinstance(item, str) else None
-            for attribute in ("name", "resource_name"):
-                name = name or getattr(item, attribute, None)
-            found.append(str(name or ""))
-    return found[:100]
+def subjects(request: Any) -> list[str]:
+    """What a request is about: names, and rights in words; values and secrets are left out."""
+    found = [_subject(item) for field in _SUBJECTS for item in getattr(request, field, None) or ()]
+    more = len(found) - _SUBJECTS_MOST
+    return found if more <= 0 else [*found[:_SUBJECTS_MOST], f"and {more} more"]
+
+
+def _subject(item: Any) -> str:
+    if isinstance(item, AclCreation):
+        pattern = (item.resource_type, item.resource_name, item.resource_pattern_type)
+        return _right(*pattern, item.principal, item.host, item.operation, item.permission_type)
+    if isinstance(item, DeleteAclsFilter):
+        pattern = (item.resource_type_filter, item.resource_name_filter or "any", item.pattern_type_filter)
+        who = (item.principal_filter or "anybody", item.host_filter or "anywhere")
+        return _right(*pattern, *who, item.operation, item.permission_type)
+    if isinstance(item, EntryData):
+        return shown_entity(entity_of({part.entity_type: part.entity_name for part in item.entity}))
+    if isinstance(item, str):
+        return item
+    return str(getattr(item, "name", None) or getattr(item, "resource_name", None) or "")
+
+
+def _right(kind: int, name: str, pattern: int, who: str, host: str, operation: int, permission: int) -> str:
+    """``ALLOW User:ann from *: READ TOPIC LITERAL orders``; a number that means nothing stays one."""
+    what = f"{_word(Operation, operation)} {_word(ResourceType, kind)} {_word(PatternType, pattern)} {name}"
+    return f"{_word(Permission, permission)} {who} from {host}: {what}"
+
+
+def _word(kind: type[IntEnum], number: int) -> str:
+    return kind(number).name if number in kind._value2member_map_ else str(number)
+
+
+def _short(value: Any) -> Any:
+    """Texts as clients sent them, up to a length: a line has to be found again at the end of the file."""
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    if isinstance(value, str) and len(value) > _CHARACTERS_MOST:
+        return f"{value[:_CHARACTERS_MOST]}…"
+    return value
 
 
 def _last_link(path: Path) -> str:
     """Where the chain of an existing file goes on."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 65536))
+            file.seek(max(0, path.stat().st_size - _LINE_BYTES_MOST))
             last = file.read().rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     except OSError:
         return BEGINNING

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moldau.broker.access.delegation_tokens import token_login
+from moldau.broker.access.delegation_tokens import secret_key, token_login
 from moldau.broker.access.failed_logins import LONGEST_WAIT_SECONDS, FailedLogins
 from moldau.broker.access.kerberos import gssapi_logins
 from moldau.broker.apis import TABLE, unsupported_api_versions
@@ -392,7 +392,7 @@ def _plain(text: str, users: Mapping[str, str], listener_name: str, services: Se
 
 
 def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> Begin:
-    secret = secrets.token_bytes(32)
+    own = secrets.token_bytes(32)
 
     def look_up(user: str, by_token: bool) -> tuple[ScramCredential, Identity] | None:
         if by_token:
@@ -402,7 +402,12 @@ def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> 
         return None if known is None else (known, identity)
 
     def fake(user: str) -> ScramCredential:
-        return scram.fake_credential(mechanism, user, secret)
+        """The same at every broker and after a restart, as that of a user who is there."""
+        credentials = services.image.security.credentials.items()
+        like = next((each for (_, kind), each in credentials if kind == mechanism), None)
+        shared = f"{secret_key(services)}".encode()
+        secret = own if like is None else shared + like.stored_key
+        return scram.fake_credential(mechanism, user, secret, like)
 
     return lambda: Scram(mechanism, look_up, fake, secrets.token_urlsafe(24), old_clients=old_clients)
 

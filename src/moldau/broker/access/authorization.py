@@ -5,7 +5,7 @@ words; questions that only fill a list are not. The set of ACLs is that of the m
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cluster.image import ClusterImage
@@ -87,6 +87,11 @@ class Authorization:
             "".join(word.capitalize() for word in ApiKey(api_key).name.split("_")),
             rule if isinstance(rule, str) else f"MatchingAcl(acl={_printable(str(rule))})",
         )
+
+    def describes(self, connection: "Connection") -> Callable[[str], bool]:
+        """Whether a client may know of topics, for as long as somebody wants to know; no refusal is told."""
+        principal, host, may = connection.principal, connection.host, self.authorizer.may
+        return lambda topic: may(principal, host, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def operations(self, connection: "Connection", resource_type: ResourceType, name: str) -> int:
         """What the client may do with a resource, as the bit field that answers carry.

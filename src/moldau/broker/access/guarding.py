@@ -53,7 +53,11 @@ class Guarding:
         if name not in AUTHORIZERS:
             known = ", ".join(sorted(AUTHORIZERS))
             raise SettingError("authorizer.class.name", f"authorizer.class.name={name} is none of {known}")
-        super_users = parse_super_users(settings.super_users) | {str(BROKER)}
+        try:
+            super_users = parse_super_users(settings.super_users) | {str(BROKER)}
+        except ValueError as error:
+            reason = f"super.users={settings.super_users} is no list as User:ann;User:bob: {error}"
+            raise SettingError("super.users", reason) from None
         authorizer = Authorizer((), super_users, settings.allow_everyone_if_no_acl_found)
         authorization = Authorization(authorizer, self._services.audit)
         authorization.apply(EMPTY_IMAGE, self._services.image, ())

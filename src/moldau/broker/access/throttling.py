@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from moldau.broker.access.answers import when_answered
+from moldau.broker.access.busy_time import BusyTime
 from moldau.broker.apis import TABLE
 from moldau.broker.connection import Connection
 from moldau.broker.context import RequestContext, Services
@@ -140,15 +141,15 @@ class Throttling:
             quota = self._quota(REQUEST, context)
             if quota is None:
                 return handle(request, context)
-            begun = self._now()
+            busy = BusyTime(self._now)
 
             def answered(response: Any) -> Any:
                 now, rate = self._now(), self._rate(quota.shared_by)
-                rate.record(now, (now - begun) * 100)
+                rate.record(now, busy.seconds * 100)
                 seconds = min(rate.throttle_seconds(now, quota.limit), self._size)
                 return throttle(response, seconds, context)
 
-            return when_answered(handle(request, context), answered)
+            return when_answered(busy.measured(lambda: handle(request, context)), answered)
 
         return measured
 

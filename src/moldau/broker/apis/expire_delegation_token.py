@@ -1,6 +1,6 @@
 """ExpireDelegationToken.
 
-Behaviour: brings the end of a token nearer; a negative period ends it now.
+Behaviour: brings the end of a token nearer; a negative period ends it now. One that is over stays over.
 """
 
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 from moldau.broker.access.asks import NOTHING
 from moldau.broker.access.delegation_tokens import check_request, find_token
 from moldau.broker.context import RequestContext
-from moldau.cluster.controller.security import remove_token, set_token
+from moldau.cluster.controller.security import change_token, remove_token
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from moldau.security.delegation_tokens import expired
+from moldau.security.delegation_tokens import DelegationToken, expired
 
 ASKS = NOTHING
 
@@ -22,14 +22,20 @@ ASKS = NOTHING
 async def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
-    token = find_token(context, check_request(context), bytes(request.hmac))
+    found = find_token(context, check_request(context), bytes(request.hmac))
     metadata, now_ms = context.services.metadata, context.services.clock.now_ms()
-    sooner = expired(token, now_ms, request.expiry_time_period_ms)
-    if sooner is None:
-        await metadata.submit(lambda image: remove_token(image, token.token_id))
+    period_ms = request.expiry_time_period_ms
+    if period_ms < 0:
+        await metadata.submit(lambda image: remove_token(image, found.token_id))
         return ExpireDelegationTokenResponse(expiry_timestamp_ms=now_ms)
-    await metadata.submit(lambda image: set_token(image, sooner))
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=sooner.expires_at_ms)
+
+    def expire(token: DelegationToken) -> DelegationToken:
+        if now_ms > min(token.max_at_ms, token.expires_at_ms):
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        return expired(token, now_ms, period_ms)
+
+    changed = await metadata.execute(lambda image: change_token(image, found.token_id, expire))
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=changed.expires_at_ms)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> ExpireDelegationTokenResponse:

@@ -334,9 +334,11 @@ class _Fetch:
             if throttled:
                 self.context.services.leader_throttle.take(len(found))
             if committed:
+                # Only what concerns these bytes: in a long log that may be little of all that was aborted.
+                end = log.segments.end_of(found, wanted.fetch_offset, end_offset)
                 data.aborted_transactions = [
                     AbortedTransaction(aborted.producer_id, aborted.first_offset)
-                    for aborted in log.aborted_transactions(wanted.fetch_offset, end_offset)
+                    for aborted in log.aborted_transactions(wanted.fetch_offset, end)
                 ]
         return data
 

@@ -5,7 +5,10 @@ Behaviour: the first offset at or after a timestamp, or one of the special place
 with the largest timestamp (v7), -4 the start of the local log (v8), -5 the end of the tiered part (v9) and
 -6 the first offset still to be tiered (v11).
 A batch that is too much work for the event loop is looked into in a thread, after all others of the request.
-Version notes: a special place that the version does not know is UNSUPPORTED_VERSION.
+A new leader that does not know yet how far was committed before it says OFFSET_NOT_AVAILABLE, so that an end
+never goes back.
+Version notes: a special place that the version does not know is UNSUPPORTED_VERSION. Before v5 a leader that
+does not know the end yet says LEADER_NOT_AVAILABLE.
 Not done: tiered storage; -5 answers that there is none, -6 the local start, as Kafka does without it.
 """
 
@@ -38,6 +41,10 @@ _SINCE = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+
+
+#: The first version with OFFSET_NOT_AVAILABLE.
+_KNOWS_NOT_AVAILABLE = 5
 
 
 class _Heavy(NamedTuple):
@@ -90,6 +97,8 @@ def _look_up(
     answer = ListOffsetsPartitionResponse(wanted.partition_index, 0)
     if place == LATEST:
         follower = request.replica_id >= 0
+        if not follower:
+            _check_end_is_known(partition, context)
         answer.offset = log.log_end_offset if follower else partition.read_bound(request.isolation_level)
         answer.leader_epoch = partition.leader_epoch
     elif place in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
@@ -106,7 +115,7 @@ def _look_up(
         except HeavyLookup as lookup:
             heavy.append(_Heavy(answer, partition, place, lookup))
         else:
-            _tell(answer, partition, found, request.isolation_level)
+            _tell(answer, partition, found, request, context)
     return answer
 
 
@@ -128,7 +137,7 @@ async def _look_into(
                 if timestamp == MAX_TIMESTAMP
                 else await batches.offset_for_timestamp(partition, timestamp, lookup)
             )
-            _tell(answer, partition, found, request.isolation_level)
+            _tell(answer, partition, found, request, context)
         except KafkaError as error:
             answer.error_code = error.code
     return response
@@ -138,10 +147,21 @@ def _tell(
     answer: ListOffsetsPartitionResponse,
     partition: Partition,
     found: TimestampOffset | None,
-    isolation_level: int,
+    request: ListOffsetsRequest,
+    context: RequestContext,
 ) -> None:
-    if found is not None and found.offset < partition.read_bound(isolation_level):
+    if found is not None and found.offset < partition.read_bound(request.isolation_level):
         answer.timestamp, answer.offset, answer.leader_epoch = found
+    else:
+        _check_end_is_known(partition, context)
+
+
+def _check_end_is_known(partition: Partition, context: RequestContext) -> None:
+    """Until its followers have asked for more, a new leader may know less than was committed (KIP-207)."""
+    leading = partition.leading
+    if leading is not None and partition.high_watermark < leading.epoch_start_offset:
+        known = context.api_version >= _KNOWS_NOT_AVAILABLE
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def fail(request: ListOffsetsRequest, error: KafkaError, context: RequestContext) -> ListOffsetsResponse:

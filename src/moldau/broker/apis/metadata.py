@@ -85,7 +85,8 @@ async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, missing: list[str]
 ) -> _Answer:
     for name in missing:
-        await create_automatically(context.services, name)
+        if not await create_automatically(context.services, name):
+            break
     return _answer(request, context)
 
 

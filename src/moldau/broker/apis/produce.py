@@ -22,7 +22,7 @@ from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.access.asks import Whole, every
 from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.coordination.transactions import Verdicts, before_abortable
+from moldau.broker.coordination.transactions import Verdicts, before_abortable, for_producers
 from moldau.broker.purgatory import Parked, keep_records
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
@@ -44,11 +44,13 @@ from moldau.security.acls import Operation, ResourceType
 log = logging.getLogger("moldau.broker.produce")
 
 _LEGAL_ACKS = (-1, 0, 1)
-#: From this version on clients know TRANSACTION_ABORTABLE.
-_KNOWS_ABORTABLE = 11
+#: From this version on clients know TRANSACTION_ABORTABLE, and from this one on writes add their partitions.
+_KNOWS_ABORTABLE, _ADDS = 11, 12
 #: How long the batches of one request may hold the event loop; the rest of them waits for others' requests.
 _SECONDS_AT_ONCE = 0.02
 _NEVER = float("inf")
+#: A leader epoch, and the markers that were written here.
+_MarkersWritten = tuple[int, int]
 #: Partitions whose records name schemas that they may not, with the answer for each.
 Refusals = dict[TopicPartition, KafkaError]
 
@@ -100,8 +102,8 @@ class _Appending:
 
     def __init__(self, now_ms: int, verdicts: Verdicts | None, refusals: Refusals | None) -> None:
         self.now_ms = now_ms
-        #: How many markers each partition had when the coordinator was asked.
-        self.markers_written: dict[TopicPartition, int] = {}
+        #: How far each partition had come with markers when the coordinator was asked.
+        self.markers_written: dict[TopicPartition, _MarkersWritten] = {}
         #: The transaction coordinator's, if it was asked.
         self.verdicts = verdicts
         self.refusals = refusals
@@ -226,7 +228,8 @@ def _take_turn(
     async def go_on() -> Any:
         try:
             if verdicts is not None:
-                appending.verdicts = _for_version(await verdicts, context)
+                await asyncio.wait((verdicts,))
+                appending.verdicts = _outcome(verdicts, appending, context)
             if before is not None:
                 await before
             await _append_in_steps(request, context, appending)
@@ -315,24 +318,47 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
         mapping = dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return _append(request, context, mapping, refusals)
     assert request.transactional_id is not None
-    adds = context.api_version >= 12
+    adds = context.api_version >= _ADDS
     admit = context.services.transactions.admit
     appending = _Appending(context.services.clock.now_ms(), None, refusals)
     appending.markers_written = _markers_written(partitions, context)
-    verdicts = admit(request.transactional_id, *writers.pop(), partitions, adds=adds)
+    try:
+        verdicts = admit(request.transactional_id, *writers.pop(), partitions, adds=adds)
+    except KafkaError as error:
+        appending.verdicts = _for_version(dict.fromkeys(partitions, error.code), context)
+        return _append_all(request, context, appending)
     if not verdicts.done():
         return _take_turn(context.connection.produce_turn, request, context, appending, verdicts)
-    appending.verdicts = _for_version(verdicts.result(), context)
+    appending.verdicts = _outcome(verdicts, appending, context)
     return _append_all(request, context, appending)
 
 
+def _outcome(
+    verdicts: "asyncio.Future[Verdicts]", appending: _Appending, context: RequestContext
+) -> Verdicts:
+    """What the coordinator said; where it went away without an answer, the same of every partition."""
+    try:
+        found = verdicts.result()
+    except KafkaError as error:
+        found = dict.fromkeys(appending.markers_written, error.code)
+    return _for_version(found, context)
+
+
 def _for_version(verdicts: Verdicts, context: RequestContext) -> Verdicts:
+    verdicts = for_producers(verdicts, adds=context.api_version >= _ADDS)
     return verdicts if context.api_version >= _KNOWS_ABORTABLE else before_abortable(verdicts)
 
 
-def _markers_written(partitions: list[TopicPartition], context: RequestContext) -> dict[TopicPartition, int]:
+def _markers_written(
+    partitions: list[TopicPartition], context: RequestContext
+) -> dict[TopicPartition, _MarkersWritten]:
     replicas = map(context.services.replicas.get, partitions)
-    return {replica.topic_partition: replica.markers_written for replica in replicas if replica is not None}
+    return {replica.topic_partition: _markers_in(replica) for replica in replicas if replica is not None}
+
+
+def _markers_in(partition: Partition) -> _MarkersWritten:
+    """Another leader may have written some in between, which this node does not count."""
+    return partition.leader_epoch, partition.markers_written
 
 
 def _check(acks: int, partition: Partition, records: memoryview | None, appending: _Appending) -> None:
@@ -345,7 +371,8 @@ def _check(acks: int, partition: Partition, records: memoryview | None, appendin
         # Kafka's answer to a transactional batch whose request names no transaction.
         if verdicts is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if appending.markers_written.get(place, partition.markers_written) != partition.markers_written:
+        markers = _markers_in(partition)
+        if appending.markers_written.get(place, markers) != markers:
             message = "A transaction has ended here since the coordinator was asked."
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
         code = verdicts.get(place, ErrorCode.INVALID_TXN_STATE)

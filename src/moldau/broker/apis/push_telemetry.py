@@ -10,6 +10,7 @@ from typing import Any
 from moldau.base.names import ZERO_UUID
 from moldau.broker.access.asks import NOTHING
 from moldau.broker.apis.get_telemetry_subscriptions import client_properties
+from moldau.broker.bounds.turns import Steps
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
@@ -17,11 +18,15 @@ from moldau.protocol.messages.push_telemetry import PushTelemetryRequest, PushTe
 ASKS = NOTHING
 
 
-def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+def handle(request: PushTelemetryRequest, context: RequestContext) -> Steps[PushTelemetryResponse]:
     if request.client_instance_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    services = context.services
-    services.telemetry.push(request.client_instance_id, client_properties(context), services.image, request)
+    services, client = context.services, request.client_instance_id
+    return _taken(services.telemetry.push(client, client_properties(context), services.image, request))
+
+
+def _taken(steps: Steps[None]) -> Steps[PushTelemetryResponse]:
+    yield from steps
     return PushTelemetryResponse()
 
 

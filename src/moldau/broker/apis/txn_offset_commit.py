@@ -14,7 +14,7 @@ from moldau.broker.bounds.pieces import cut_topics
 from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import request_of
-from moldau.broker.coordination.transactions import before_abortable
+from moldau.broker.coordination.transactions import before_abortable, for_groups
 from moldau.coordinators.groups.offsets import refuse_txn_commit
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -60,13 +60,14 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
     groups = context.services.groups
     await groups.topic.make(context.services)
     partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
-    verdicts = await context.services.transactions.admit(
+    admitted = await context.services.transactions.admit(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         [partition],
         adds=context.api_version >= 5,
     )
+    verdicts = for_groups(admitted)
     if context.api_version < _KNOWS_ABORTABLE:
         verdicts = before_abortable(verdicts)
     if verdicts[partition] != ErrorCode.NONE:

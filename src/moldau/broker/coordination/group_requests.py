@@ -20,7 +20,9 @@ Method = Callable[[GroupShard, Any, int, Client, Token, int], CoordinatorResult]
 
 
 def client_of(context: RequestContext) -> Client:
-    return Client(context.client_id or "", f"/{context.connection.host}")
+    authorization = context.services.authorization
+    may_describe = None if authorization is None else authorization.describes(context.connection)
+    return Client(context.client_id or "", f"/{context.connection.host}", may_describe)
 
 
 def ask(

@@ -7,13 +7,12 @@ leader may have acknowledged it. A corrupt piece is logged and skipped.
 
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 from moldau.base.clock import Clock
 from moldau.coordinators.runtime import JournalEntry
 from moldau.coordinators.shard import ProducerIdAndEpoch
 from moldau.protocol.control_records import decode_marker
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
 from moldau.replication.partition import Partition
 from moldau.replication.replicas import Replicas
@@ -72,16 +71,23 @@ class PartitionJournal:
             data = self._piece(replica, offset, end)
             if data is None:
                 return
+            begin = offset
             for position, header in batches(data):
                 if header.base_offset >= end:
                     return
                 offset = header.last_offset + 1
                 yield from self._entries(data, position, header)
+            if offset == begin:
+                message = f"the file of {self._topic}-{partition} ends before offset {offset}"
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
 
     def _piece(self, replica: Partition, offset: int, end: int) -> bytes | None:
-        found: Any = replica.leading_log().read(offset, _READ_BYTES, end, at_least_one=True)
-        piece: bytes | None = None if found is None else found.read()
-        return piece
+        partition_log = replica.leading_log()
+        found = partition_log.read(offset, _READ_BYTES, end, at_least_one=True)
+        try:
+            return None if found is None else found.read()
+        except OSError as error:
+            raise partition_log.handle_read_error(error) from error
 
     def _entries(self, data: bytes, position: int, header: BatchHeader) -> list[JournalEntry]:
         producer = None

@@ -30,10 +30,19 @@ class ProducerIds:
         return self._next - 1
 
     async def _new_block(self) -> None:
-        """A block that is asked for twice, because an answer was lost, is lost."""
+        """A block that is asked for twice, because an answer was lost, is lost.
+
+        Why there is none now is between brokers, and passes: a client is told what it will try again.
+        """
         broker = self._metadata.image.brokers[self._broker_id]
-        answer = await self._controller.send(AllocateProducerIdsRequest(self._broker_id, broker.broker_epoch))
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code), "The controller gave no producer ids.")
+        request = AllocateProducerIdsRequest(self._broker_id, broker.broker_epoch)
+        try:
+            answer = await self._controller.send(request)
+            error = ErrorCode(answer.error_code)
+        except KafkaError as failed:
+            error = failed.code
+        if error != ErrorCode.NONE:
+            reason = f"The controller gives no producer ids now: {error.name}"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason)
         self._next = answer.producer_id_start
         self._end = answer.producer_id_start + answer.producer_id_len

@@ -42,7 +42,10 @@ class InternalTopic:
         topic = TopicToCreate(
             self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs
         )
-        (outcome,) = await create(services, [topic])
+        try:
+            (outcome,) = await create(services, [topic])
+        except KafkaError as error:  # there was no way to the controller
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
         if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
 
@@ -61,10 +64,13 @@ class Coordinator(Generic[ShardType]):
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Loads what this node leads now, lets go of what it does not."""
-        topic = new.topics_by_name.get(self.topic.name)
-        if topic is old.topics_by_name.get(self.topic.name):
+        topic, before = (image.topics_by_name.get(self.topic.name) for image in (new, old))
+        if topic is before:
             return
         partitions = () if topic is None else topic.partitions
+        if topic is not None and before is not None and topic.topic_id != before.topic_id:
+            for index in range(self._partitions):  # it was made again in the same change
+                self.runtime.unload(index)
         for index in range(max(self._partitions, len(partitions))):
             leads = index < len(partitions) and partitions[index].leader == self._node_id
             if leads:
@@ -73,6 +79,11 @@ class Coordinator(Generic[ShardType]):
             else:
                 self.runtime.unload(index)
         self._partitions = len(partitions)
+
+    def let_go(self) -> None:
+        """This node leads nothing, whatever the image says: who waits here is sent elsewhere."""
+        for index in range(self._partitions):
+            self.runtime.unload(index)
 
     def _listen(self, index: int) -> None:
         """Replies of a shard go out when its partition has committed the records behind them.

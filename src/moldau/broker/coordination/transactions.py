@@ -6,7 +6,7 @@ for one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.base.clock import Clock
@@ -37,27 +37,49 @@ TRANSACTIONS_TOPIC = InternalTopic(
 Verdicts: TypeAlias = dict[TopicPartition, ErrorCode]
 #: Sends a request to a broker and returns its answer.
 Send: TypeAlias = Callable[[int, Any], Awaitable[Any]]
-#: The coordinator moves, loads or cannot be reached: the producer tries again.
-_TRY_AGAIN = frozenset(
-    {
+#: Not all producers try again after an error of a coordinator; after this one all do.
+_FOR_PRODUCERS = dict.fromkeys(
+    (
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.BROKER_NOT_AVAILABLE,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
-    }
+    ),
+    ErrorCode.NOT_ENOUGH_REPLICAS,
 )
+_FOR_OLD_PRODUCERS = {**_FOR_PRODUCERS, ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS}
+#: Whoever commits offsets knows the errors of coordinators, and no others that pass.
+_FOR_GROUPS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.BROKER_NOT_AVAILABLE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+_BEFORE_ABORTABLE = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
 
 
 async def _send_nowhere(node_id: int, request: Any) -> Any:
     raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no other broker")
 
 
+def _translated(codes: Mapping[ErrorCode, ErrorCode], verdicts: Verdicts) -> Verdicts:
+    return {partition: codes.get(code, code) for partition, code in verdicts.items()}
+
+
 def before_abortable(verdicts: Verdicts) -> Verdicts:
     """The verdicts for a client that does not know TRANSACTION_ABORTABLE."""
-    old = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
-    return {partition: old.get(code, code) for partition, code in verdicts.items()}
+    return _translated(_BEFORE_ABORTABLE, verdicts)
+
+
+def for_producers(verdicts: Verdicts, *, adds: bool) -> Verdicts:
+    """The verdicts for a Produce; whose write ``adds`` its partitions knows CONCURRENT_TRANSACTIONS."""
+    return _translated(_FOR_PRODUCERS if adds else _FOR_OLD_PRODUCERS, verdicts)
+
+
+def for_groups(verdicts: Verdicts) -> Verdicts:
+    """The verdicts for a TxnOffsetCommit."""
+    return _translated(_FOR_GROUPS, verdicts)
 
 
 class Transactions:
@@ -163,8 +185,7 @@ class Transactions:
                 found = read_verdicts(await self._send(node_id, request), unknown)
             except KafkaError as error:
                 found = dict.fromkeys(unknown, error.code)
-            for each, code in found.items():
-                known[each] = ErrorCode.NOT_ENOUGH_REPLICAS if code in _TRY_AGAIN else code
+            known.update(found)
             if not verdicts.done():
                 verdicts.set_result(known)
 

@@ -55,7 +55,7 @@ class LogSources:
             yield Reading(names.PARTITION[name], self._of_partitions(value))
 
     def _of_partitions(self, value: Callable[[Partition], int]) -> Iterator[tuple[Keys, Value]]:
-        for each in self._replicas:
+        for each in list(self._replicas):  # topics come and go while a scrape is written
             leads = each.leading is not None
             yield _place(each), int(value(each)) if leads else 0
 
@@ -71,7 +71,7 @@ class LogSources:
             yield Reading(names.LOG[name], self._of_logs(value))
 
     def _of_logs(self, value: Callable[[Log], int]) -> Iterator[tuple[Keys, Value]]:
-        for each in self._replicas:
+        for each in list(self._replicas):
             if each.log is not None:
                 yield _place(each), value(each.log)
 

@@ -2,7 +2,8 @@
 
 One port speaks HTTP: ``/metrics`` for Prometheus, ``/jolokia`` for MBeans, ``/healthz`` and ``/readyz``.
 
-Invariant: looking costs the requests nothing but their turn: a scrape of many partitions is written in turns.
+Invariant: looking costs the requests nothing but their turn: a scrape of many partitions is written in turns,
+and so is what MBeans are asked.
 """
 
 import json
@@ -109,7 +110,9 @@ class Monitoring:
             if len(parts) % _LINES_AT_ONCE == 0:
                 yield
         end = [parts.pop()] if openmetrics else []
-        parts += self._node.services.telemetry.exposition(openmetrics=openmetrics)
+        for line in self._node.services.telemetry.exposition(openmetrics=openmetrics):
+            parts.append(line)
+            yield
         parts += end
         return "".join(parts)
 
@@ -120,13 +123,13 @@ class Monitoring:
         if request.method == "POST":
             try:
                 body = json.loads(request.body)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 answer: Any = {"error": f"the body is no JSON: {error}", "status": 400}
             else:
-                answer = self._jolokia.post(body, now, now_ms)
+                answer = await in_turns(self._jolokia.post(body, now, now_ms))
         else:
             path = request.path.removeprefix("/jolokia")
-            answer = self._jolokia.get(path, request.query, now, now_ms)
+            answer = await in_turns(self._jolokia.get(path, request.query, now, now_ms))
         return Response(json.dumps(answer).encode(), _JSON)
 
     # --- health ---------------------------------------------------------------------------------

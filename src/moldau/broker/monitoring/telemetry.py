@@ -3,12 +3,13 @@
 Subscriptions are configs of the cluster. What a client pushed last is shown among the broker's metrics, for
 as long as the client is remembered.
 
-Invariant: clients and numbers that are remembered are bounded; the client that was silent for longest goes
-first.
+Invariant: clients and numbers that are remembered are bounded, and so are their bytes; the client that was
+silent for longest goes first.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from moldau.base.clock import Clock
@@ -17,9 +18,10 @@ from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import ResourceType
 from moldau.metrics import broker_metrics as names
-from moldau.metrics.otlp import NotOtlp, decode_metrics
+from moldau.metrics.otlp import NotOtlp, Point, decode_metrics
 from moldau.metrics.prometheus import braces, number
 from moldau.metrics.readings import Reading, Sources, one
+from moldau.metrics.table import TABLE
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +33,12 @@ _INSTANCES_MOST = 16_384
 #: Clients whose numbers are kept, and numbers of each.
 _PUSHERS_MOST = 1_000
 _NUMBERS_MOST = 1_000
-#: A push may be this much larger than its compressed bytes, at the most.
+#: Characters of a number's name and attributes: those of Kafka's clients have some hundred.
+_CHARACTERS_MOST = 2_000
+#: About what a number takes beside its characters, and what the numbers of all clients may take.
+_NUMBER_BYTES = 400
+_ALL_BYTES_MOST = 64 * 1024 * 1024
+#: What a push may become when it is decompressed.
 _UNCOMPRESSED_MOST = 8 * 1024 * 1024
 #: What lets a client ask again before its time.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -62,12 +69,27 @@ class Instance:
 class Pushed:
     """What one client has pushed: numbers by name and attributes."""
 
-    __slots__ = ("labels", "numbers", "totals")
+    __slots__ = ("labels", "numbers", "size", "totals")
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self.labels = dict(labels)
         self.numbers: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self.totals: set[str] = set()
+        #: About how many bytes it takes.
+        self.size = 0
+
+    def take(self, point: Point) -> None:
+        """Keeps a number, unless it is one too many, or too large for one."""
+        name, attributes, value, is_delta, is_total = point
+        key = (name, attributes)
+        if key not in self.numbers:
+            characters = len(name) + sum(len(each) + len(text) for each, text in attributes)
+            if len(self.numbers) >= _NUMBERS_MOST or characters > _CHARACTERS_MOST:
+                return
+            self.size += _NUMBER_BYTES + characters
+        self.numbers[key] = self.numbers.get(key, 0.0) + value if is_delta else value
+        if is_total:
+            self.totals.add(name)
 
 
 class ClientTelemetry:
@@ -110,12 +132,13 @@ class ClientTelemetry:
 
     # --- what it pushes ---------------------------------------------------------------------------
 
-    def push(self, client: Uuid, properties: Mapping[str, str], image: ClusterImage, request: Any) -> None:
-        """Takes a push; KafkaError when it may not be."""
+    def push(
+        self, client: Uuid, properties: Mapping[str, str], image: ClusterImage, request: Any
+    ) -> Generator[None, None, None]:
+        """Takes a push, in steps; KafkaError, before the first one, when it may not be."""
         instance = self._instance(client, properties, image)
         try:
             self._check(instance, request)
-            self._take(client, properties, request)
         except KafkaError as error:
             instance.last_error = error.code
             if error.code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID:
@@ -123,7 +146,8 @@ class ClientTelemetry:
             raise
         finally:
             instance.terminating = instance.terminating or request.terminating
-        self.pushes += 1
+        # A copy: the request's own bytes are good for as long as it is handled at once.
+        return self._take(instance, client, properties, request.compression_type, bytes(request.metrics))
 
     def _check(self, instance: Instance, request: Any) -> None:
         if instance.terminating:
@@ -144,31 +168,38 @@ class ClientTelemetry:
         if len(request.metrics) > self._settings["telemetry.max.bytes"]:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
 
-    def _take(self, client: Uuid, properties: Mapping[str, str], request: Any) -> None:
-        if not request.metrics:
-            return
+    def _take(
+        self, instance: Instance, client: Uuid, properties: Mapping[str, str], codec: int, compressed: bytes
+    ) -> Generator[None, None, None]:
         try:
-            data = decompress(request.compression_type, request.metrics, _UNCOMPRESSED_MOST)
+            data = decompress(codec, compressed, _UNCOMPRESSED_MOST) if compressed else b""
         except KafkaError:
+            instance.last_error = ErrorCode.INVALID_RECORD
             raise KafkaError(ErrorCode.INVALID_RECORD) from None
+        self.pushes += 1
+        if not data:
+            return
         labels = {
             "client_instance_id": format_uuid(client),
             "client_id": properties.get("client_id", ""),
             "client_software_name": properties.get("client_software_name", ""),
         }
-        known = self.pushed.pop(client, None) or Pushed(labels)
+        known = self.pushed.get(client) or Pushed(labels)
         try:
-            for name, attributes, value, is_delta, is_total in decode_metrics(data):
-                key = (name, attributes)
-                if key not in known.numbers and len(known.numbers) >= _NUMBERS_MOST:
-                    continue
-                known.numbers[key] = known.numbers.get(key, 0.0) + value if is_delta else value
-                if is_total:
-                    known.totals.add(name)
+            for point in decode_metrics(data):
+                yield
+                if point is not None:
+                    known.take(point)
         except NotOtlp:
             pass  # Kafka hands bytes on without a look, and answers that all is well
-        if len(self.pushed) >= _PUSHERS_MOST:
-            self.pushed.popitem(last=False)
+        self._remember(client, known)
+
+    def _remember(self, client: Uuid, known: Pushed) -> None:
+        self.pushed.pop(client, None)
+        size = known.size + sum(each.size for each in self.pushed.values())
+        while self.pushed and (len(self.pushed) >= _PUSHERS_MOST or size > _ALL_BYTES_MOST):
+            _, forgotten = self.pushed.popitem(last=False)
+            size -= forgotten.size
         self.pushed[client] = known
 
     # --- shown --------------------------------------------------------------------------------------
@@ -182,17 +213,22 @@ class ClientTelemetry:
         yield one(names.TELEMETRY_PUSHES, self.pushes)
 
     def exposition(self, *, openmetrics: bool = False) -> Iterable[str]:
-        """What clients pushed, as Prometheus reads it."""
+        """What clients pushed, as Prometheus reads it; an empty line where others may have their turn.
+
+        A scrape is one text: no client may write what spoils it for all, or passes for the broker's own.
+        """
         families: dict[str, list[str]] = {}
         totals: set[str] = set()
-        for pushed in self.pushed.values():
-            for (name, attributes), value in pushed.numbers.items():
-                written = "".join(each if each.isalnum() and each.isascii() else "_" for each in name) or "_"
-                grows = name in pushed.totals
-                if grows:
+        for pushed in list(self.pushed.values()):
+            for (name, attributes), value in list(pushed.numbers.items()):
+                yield ""
+                written = _written(name)
+                if name in pushed.totals:
                     written = written.removesuffix("_total") + "_total"
                     totals.add(written)
-                labels = pushed.labels | {_label(key): text for key, text in attributes}
+                if written in _own_names():
+                    continue
+                labels = {_label(key): text for key, text in attributes} | pushed.labels
                 line = f"{written}{braces(tuple(labels), tuple(labels.values()))} {number(value)}\n"
                 families.setdefault(written, []).append(line)
         for name, lines in families.items():
@@ -202,9 +238,21 @@ class ClientTelemetry:
             yield from lines
 
 
-def _label(name: str) -> str:
+@cache
+def _own_names() -> frozenset[str]:
+    return frozenset(name for metric in TABLE for name in metric.prometheus_names)
+
+
+def _written(name: str) -> str:
+    """A name that Prometheus takes."""
     plain = "".join(each if each.isalnum() and each.isascii() else "_" for each in name) or "_"
     return f"_{plain}" if plain[0].isdigit() else plain
+
+
+def _label(name: str) -> str:
+    """The same for a label; those that begin with two underscores are Prometheus' own."""
+    plain = _written(name)
+    return "_" + plain.lstrip("_") if plain.startswith("__") else plain
 
 
 def subscription_of(image: ClusterImage, properties: Mapping[str, str]) -> tuple[tuple[str, ...], int]:

@@ -27,6 +27,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _USERS = click.option(
     "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use REST; may be repeated."
 )
+_USER_FILE = click.option(
+    "--user-file", type=_FILE, help="A file with one NAME:PASSWORD on each line, in place of --user."
+)
 _LOG_LEVEL = click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -38,8 +41,9 @@ _LOG_LEVEL = click.option(
 @click.command()
 @click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
 @_USERS
+@_USER_FILE
 @_LOG_LEVEL
-def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
+def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_level: str) -> None:
     """Run one worker until Ctrl-C or SIGTERM, as Kafka's connect-distributed does.
 
     Workers with the same group.id share connectors: each runs on one of them, and on another when that one
@@ -64,7 +68,7 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
         security = Security.of(settings.worker.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = DistributedOptions(settings, credentials(users, None), security)
+    options = DistributedOptions(settings, credentials(users, user_file), security)
     _run(partial(serve_distributed, options))
 
 
@@ -72,9 +76,14 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
 @click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
 @click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
 @_USERS
+@_USER_FILE
 @_LOG_LEVEL
 def connect_standalone(
-    worker: Path, connectors: tuple[Path, ...], users: tuple[str, ...], log_level: str
+    worker: Path,
+    connectors: tuple[Path, ...],
+    users: tuple[str, ...],
+    user_file: Path | None,
+    log_level: str,
 ) -> None:
     """Run connectors until Ctrl-C or SIGTERM, as Kafka's connect-standalone does.
 
@@ -101,7 +110,7 @@ def connect_standalone(
         security = Security.of(settings.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = StandaloneOptions(settings, configs, credentials(users, None), security)
+    options = StandaloneOptions(settings, configs, credentials(users, user_file), security)
     _run(partial(serve, options))
 
 

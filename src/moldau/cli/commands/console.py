@@ -158,7 +158,7 @@ def console(
 
 
 def _check_host(host: str) -> None:
-    from moldau.web.server import is_loopback
+    from moldau.base.host_names import is_loopback
 
     if not is_loopback(host):
         raise click.UsageError(

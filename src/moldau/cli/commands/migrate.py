@@ -122,8 +122,15 @@ def plan_command(state_file: Path, as_json: bool, **flow: Any) -> None:
     state = MigrationState(
         flow["source"], flow["target"], [t.name for t in found.topics if t.problem is None]
     )
-    if state_file.exists() and _load(state_file).phase == "cut over":
-        raise click.ClickException(f"{state_file} has a migration that is done: use another --state FILE")
+    if state_file.exists():
+        before = _load(state_file)
+        if before.phase == "cut over":
+            raise click.ClickException(f"{state_file} has a migration that is done: use another --state FILE")
+        if before.fenced or before.ends:  # only the file knows what the old topics had before
+            raise click.ClickException(
+                f"{state_file} has a cut-over that was interrupted: "
+                "run `moldau migrate cutover` again, or `moldau migrate rollback`"
+            )
     state.save(state_file)
     if as_json:
         print_json(

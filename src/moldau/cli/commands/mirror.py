@@ -492,6 +492,8 @@ def demote_command(
 def verify_command(translated: bool, as_json: bool, **flow: Any) -> None:
     """Compare the topics of two clusters record by record: counts and checksums of every partition.
 
+    Both sides are compared up to where the copy is; what is not copied yet is counted beside it.
+
     \b
     Example:
       moldau mirror verify --from kafka:9092 --to 127.0.0.1:9092 --topics 'orders.*'
@@ -527,6 +529,7 @@ def print_differences(differences: list[Any], *, as_json: bool) -> None:
             "records": [each.source.records, each.target.records],
             "checksum": [each.source.checksum, each.target.checksum],
             "equal": each.equal,
+            "behind": each.behind,
         }
         for each in differences
     ]
@@ -534,7 +537,7 @@ def print_differences(differences: list[Any], *, as_json: bool) -> None:
         print_json(rows)
         return
     print_table(
-        ["topic", "partition", "records", "at the target", "checksum", ""],
+        ["topic", "partition", "records", "at the target", "checksum", "", "not copied yet"],
         [
             [
                 row["topic"],
@@ -542,6 +545,7 @@ def print_differences(differences: list[Any], *, as_json: bool) -> None:
                 *map(str, row["records"]),
                 row["checksum"][0][:12],
                 "equal" if row["equal"] else "DIFFERENT",
+                str(row["behind"]),
             ]
             for row in rows
         ],

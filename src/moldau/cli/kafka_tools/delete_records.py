@@ -62,8 +62,11 @@ def main(arguments: Sequence[str], console: Console) -> int:
 def read_file(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ToolError("java.io.IOException", f"Unable to read file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        unreadable = ToolError("java.io.IOException", f"Unable to read file {path}")
+        if isinstance(error, FileNotFoundError):
+            unreadable.causes = [f"Caused by: java.nio.file.NoSuchFileException: {path}"]
+        raise unreadable from None
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:

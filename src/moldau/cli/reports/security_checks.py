@@ -5,12 +5,12 @@ well or not, so that a list without a problem says what was looked at.
 """
 
 import datetime
-import ipaddress
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from moldau.base.host_names import is_loopback
 from moldau.base.settings import SettingError
 from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.configs.listener_settings import ListenerSettings
@@ -54,15 +54,6 @@ def _problem(subject: str, text: str, step: str) -> Finding:
 
 def _warning(subject: str, text: str, step: str) -> Finding:
     return Finding(Severity.WARNING, subject, text, step)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 # --- who gets in --------------------------------------------------------------------------------------------

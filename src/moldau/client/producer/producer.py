@@ -24,11 +24,11 @@ record in it was written; a producer that was fenced writes nothing more (``Prod
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition
@@ -79,6 +79,14 @@ class Delivery(NamedTuple):
     @property
     def done(self) -> bool:
         return self.batch.outcome is not None
+
+    def when_done(self, call: Callable[[Outcome], None]) -> None:
+        """Calls with the outcome of the batch, as soon as it has one."""
+        batch = self.batch
+        if batch.outcome is None:
+            batch.listeners.append(lambda: call(cast("Outcome", batch.outcome)))
+        else:
+            call(batch.outcome)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self.batch.outcome is None:

@@ -199,7 +199,7 @@ def unregister_broker(image: ClusterImage, broker_id: int, rules_of: RulesOf = d
 
 def set_configs(
     image: ClusterImage, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]
-) -> list[Record]:
+) -> list[ConfigChanged]:
     """Makes these the only overrides of a resource; they have been validated."""
     before = image.configs(resource_type, resource_name)
     removed: dict[str, str | None] = {name: None for name in before if name not in configs}
@@ -208,7 +208,7 @@ def set_configs(
 
 def change_configs(
     image: ClusterImage, resource_type: ResourceType, resource_name: str, changes: Mapping[str, str | None]
-) -> list[Record]:
+) -> list[ConfigChanged]:
     """Sets the named overrides and removes those with None; they have been validated."""
     if resource_type is ResourceType.TOPIC and resource_name not in image.topics_by_name:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")

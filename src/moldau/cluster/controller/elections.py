@@ -8,12 +8,15 @@ The leader epoch grows whenever the leader changes, and also when the same broke
 process. The partition epoch grows with every change.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from enum import IntEnum
 from typing import NamedTuple
 
 from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage, partition_changed
-from moldau.cluster.records import NO_LEADER, PartitionChanged, ResourceType
+from moldau.cluster.records import NO_LEADER, ConfigChanged, PartitionChanged, ResourceType
+
+_MIN_ISR = "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
 
 
 class ElectionRules(NamedTuple):
@@ -51,8 +54,8 @@ def rules_of_configs(static: Mapping[str, str]) -> RulesOf:
         def text(name: str, default: str) -> str:
             return own.get(name) or every.get(name) or static.get(name) or default
 
-        minimum = text("min.insync.replicas", "1")
-        unclean = text("unclean.leader.election.enable", "false")
+        minimum = text(_MIN_ISR, "1")
+        unclean = text(_UNCLEAN, "false")
         return ElectionRules(int(minimum), unclean.strip().lower() == "true")
 
     return rules
@@ -208,6 +211,30 @@ def elections_after_return(
         partition_changed(topic.topic_id, changed)
         for topic, rules, partition in partitions(image, rules_of)
         if (changed := after_return(partition, broker_id, active, rules, clean=clean)) is not partition
+    ]
+
+
+def elections_after_configs(
+    image: ClusterImage, changes: Sequence[ConfigChanged], rules_of: RulesOf = default_rules
+) -> list[PartitionChanged]:
+    """What new rules make of the partitions that have them from now on; ``image`` is from before.
+
+    With a lower ``min.insync.replicas`` records are committed without those who have left the ISR: from that
+    moment on they are not eligible any more. Where an unclean election is allowed now, it is held.
+    """
+    changed = {
+        (each.resource_type, each.resource_name) for each in changes if each.name in (_MIN_ISR, _UNCLEAN)
+    }
+    if not changed:
+        return []
+    everywhere = (ResourceType.BROKER, "") in changed
+    after = image.apply_all(changes, version=image.version)
+    active = image.active_brokers()
+    return [
+        partition_changed(topic.topic_id, settled)
+        for topic, rules, partition in partitions(after, rules_of)
+        if (everywhere or (ResourceType.TOPIC, topic.name) in changed)
+        and (settled := settle(partition, partition, active, rules)) is not partition
     ]
 
 

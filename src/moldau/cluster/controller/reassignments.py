@@ -49,11 +49,8 @@ def alter_reassignments(
             wanted = _wanted(image, partition, each.replicas, allow_replication_factor_change)
             rules = rules_of(image, topic.name)
             changed = settle(partition, wanted, active, rules)
-            if each.replicas is None and not changed.isr and not rules.unclean:
-                raise KafkaError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "The move cannot be cancelled: none of the replicas from before is in sync.",
-                )
+            if not changed.isr and not rules.unclean:
+                _check_left(partition, changed, cancelled=each.replicas is None)
         except KafkaError as error:
             outcomes.append(error.without_stack())
             continue
@@ -126,6 +123,19 @@ def _wanted(
     adding = tuple(sorted(each for each in target if each not in before))
     removing = tuple(sorted(each for each in before if each not in target))
     return completed(_with_replicas(partition, (*target, *removing), adding, removing))
+
+
+def _check_left(before: PartitionImage, after: PartitionImage, *, cancelled: bool) -> None:
+    """Nobody is in sync then: replicas that were about to come, and leave again, may be the only ones that
+    have everything.
+    """
+    if cancelled:
+        raise bad_assignment("The move cannot be cancelled: none of the replicas from before is in sync.")
+    if before.isr or (before.elr and not after.elr):
+        complete = ", ".join(map(str, before.isr or before.elr))
+        raise bad_assignment(
+            f"Nobody but {complete} has all records: keep it among the replicas until others are in sync."
+        )
 
 
 def _with_replicas(

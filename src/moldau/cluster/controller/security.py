@@ -3,7 +3,7 @@
 Invariant: as all commands: the image in, records out, and no records where nothing changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from moldau.cluster.controller.commands import ControllerResult
@@ -18,6 +18,7 @@ from moldau.cluster.records import (
     ScramCredentialRemoved,
     ScramCredentialSet,
 )
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.security.acls import Acl, AclFilter
 from moldau.security.delegation_tokens import DelegationToken
 from moldau.security.quotas import QuotaEntity
@@ -68,6 +69,17 @@ def change_credentials(image: ClusterImage, changes: Sequence[ScramChange]) -> C
 
 def set_token(image: ClusterImage, token: DelegationToken) -> list[Record]:
     return [] if image.security.tokens.get(token.token_id) == token else [DelegationTokenSet(token)]
+
+
+def change_token(
+    image: ClusterImage, token_id: str, change: Callable[[DelegationToken], DelegationToken]
+) -> ControllerResult[DelegationToken]:
+    """The token as it is now, changed; KafkaError for one that was ended meanwhile: it does not come back."""
+    token = image.security.tokens.get(token_id)
+    if token is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    changed = change(token)
+    return ControllerResult(tuple(set_token(image, changed)), changed)
 
 
 def remove_token(image: ClusterImage, token_id: str) -> list[Record]:

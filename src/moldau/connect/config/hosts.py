@@ -27,6 +27,12 @@ def resolve_host(name: str) -> list[str]:
 
 
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "instance-data"})
+#: Where clouds answer with credentials, beside link-local addresses.
+_METADATA_ADDRESSES = frozenset(
+    ipaddress.ip_address(each) for each in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192")
+)
+#: IPv4 behind these prefixes: where a network translates, they lead to the address at their end.
+_TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96"))
 
 
 class AllowedHosts:
@@ -50,7 +56,9 @@ class AllowedHosts:
         addresses = [_plain(each) for each in self._resolve(name)]
         if addresses and all(any(each in net for net in self._networks) for each in addresses):
             return
-        hidden = name in _METADATA_NAMES or any(each.is_link_local for each in addresses)
+        hidden = name in _METADATA_NAMES or any(
+            each.is_link_local or each in _METADATA_ADDRESSES for each in addresses
+        )
         if self._names or self._networks or hidden:
             raise ConfigException(
                 f"The host {host} is not permitted to be reached. Next: the worker's "
@@ -60,5 +68,8 @@ class AllowedHosts:
 
 def _plain(text: str) -> Address:
     found = ipaddress.ip_address(text.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found if mapped is None else mapped
+    if isinstance(found, ipaddress.IPv4Address):
+        return found
+    if any(found in each for each in _TRANSLATED) and int(found) > 1:  # ::1 is itself
+        return ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+    return found.ipv4_mapped or found

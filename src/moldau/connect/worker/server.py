@@ -60,7 +60,8 @@ async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -
     """Runs until ``stop``; ``ready`` is called with the URL. OSError when the address is taken."""
     worker = options.worker
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(Listener(ListenerOptions(host=worker.host, port=worker.port)))
+        where = ListenerOptions(worker.host, worker.port, tls=worker.tls)
+        listener = stack.enter_context(Listener(where))
         cluster = await _connect(stack, worker, options.security)
         herder = Herder(
             worker,
@@ -83,7 +84,7 @@ async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -
 async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asyncio.Event) -> None:
     """Runs one worker of a cluster until ``stop``."""
     settings, worker = options.settings, options.settings.worker
-    where = ListenerOptions(worker.host, worker.port, settings.advertised_host)
+    where = ListenerOptions(worker.host, worker.port, settings.advertised_host, worker.tls)
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(Listener(where))
         identity = Identity(listener.advertised_host, listener.port, listener.scheme)
@@ -118,7 +119,11 @@ async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asy
         await store.open()
         stack.push_async_callback(store.close)
         app = application(
-            herder, authenticate=_authenticate(options.users), forwarding=Forwarding(_elsewhere)
+            herder,
+            authenticate=_authenticate(options.users),
+            forwarding=Forwarding(
+                _elsewhere, tls=None if worker.tls is None else worker.tls.client_context()
+            ),
         )
         stack.push_async_callback(app.close)
         herder.start()

@@ -15,6 +15,7 @@ from moldau.connect.config.providers import AllowedPaths, ConfigProvider, provid
 from moldau.connect.config.validators import OneOf, OneOfAnyCase, Range
 from moldau.connect.errors import ConfigException
 from moldau.connect.transforms.python import MODULES
+from moldau.web.tls import TlsOptions
 
 DEFAULT_PORT = 8083
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
@@ -127,6 +128,7 @@ class WorkerSettings:
     offset_flush_interval_ms: int
     host: str
     port: int
+    tls: TlsOptions | None
     compatibility: Compatibility
     allowed_paths: AllowedPaths
     allowed_hosts: AllowedHosts
@@ -204,7 +206,7 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
     providers = providers_of(given)
     given = resolved(given, providers)
     parsed = definition.parse(given)
-    host, port = _listener(parsed["listeners"])
+    scheme, host, port = _listener(parsed["listeners"])
     worker = WorkerSettings(
         parsed["bootstrap.servers"],
         given,
@@ -212,6 +214,7 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
         parsed["offset.flush.interval.ms"],
         host,
         port,
+        _tls(given) if scheme == "https" else None,
         Compatibility(parsed["compatibility"]),
         AllowedPaths(parsed["connectors.allowed.paths"]),
         AllowedHosts(parsed["connectors.allowed.hosts"]),
@@ -221,10 +224,34 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
     return worker, parsed
 
 
-def _listener(listeners: list[str]) -> tuple[str, int]:
+def _listener(listeners: list[str]) -> tuple[str, str, int]:
     if not listeners:
         raise ConfigException.of("listeners", listeners, "At least one listener is needed")
     found = urlsplit(listeners[0].strip().lower())
     if found.scheme not in ("http", "https") or found.port is None:
         raise ConfigException.of("listeners", listeners, "A listener is written as http://host:port")
-    return found.hostname or "0.0.0.0", found.port
+    return found.scheme, found.hostname or "0.0.0.0", found.port
+
+
+def _tls(given: Mapping[str, str]) -> TlsOptions:
+    """TLS of a listener of https, by Kafka Connect's settings; without what it needs nothing listens."""
+
+    def setting(name: str) -> str:
+        return (given.get(f"listeners.https.{name}") or given.get(name) or "").strip()
+
+    def file(store: str) -> Path:
+        location = setting(f"{store}.location")
+        if not location or setting(f"{store}.type").upper() != "PEM":
+            raise ConfigException(
+                f"A listener of https needs listeners.https.{store}.location, a PEM file, and "
+                f"listeners.https.{store}.type=PEM"
+            )
+        return Path(location)
+
+    if setting("ssl.key.password"):
+        raise ConfigException("The key of a listener of https is a PEM file without a password")
+    client_auth = setting("ssl.client.auth") or "none"
+    if client_auth not in ("none", "required"):
+        raise ConfigException.of("ssl.client.auth", client_auth, "A listener of https has none or required")
+    authorities = file("ssl.truststore") if client_auth == "required" else None
+    return TlsOptions(file("ssl.keystore"), client_authorities=authorities)

@@ -117,7 +117,6 @@ def upgrade(operation: Operation, cluster: ClusterView, classic: ClassicGroup) -
         group.put_current(made[-1])
         assert member.classic is not None
         operation.set_timer(session_timer(group, member.member_id), member.classic.session_timeout_ms)
-    _release(operation, classic)
     operation.records += [*classic.tombstones(), *made]
     return group
 
@@ -148,7 +147,8 @@ def _upgraded(cluster: ClusterView, member: Member, epoch: int) -> ConsumerMembe
     )
 
 
-def _release(operation: Operation, classic: ClassicGroup) -> None:
+def release(operation: Operation, classic: ClassicGroup) -> None:
+    """The group that takes its place is decided: nobody waits in this one any more."""
     for member_id, waiting in classic.awaiting_join.items():
         refuse_join(operation, waiting, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
     for waiting in classic.awaiting_sync.values():

@@ -12,6 +12,8 @@ class Client(NamedTuple):
 
     client_id: str
     host: str
+    #: Whether it may know of a topic; None where everybody may know of all.
+    may_describe: Callable[[str], bool] | None = None
 
 
 class WaitingRequest(NamedTuple):

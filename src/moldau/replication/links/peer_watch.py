@@ -5,13 +5,15 @@ system refuses the connection, nobody listens any more.
 
 Invariant: only a refusal, several times in a row, counts as a death. A broker that is slow, paused or cut off
 does not refuse: it is judged by its session alone. A broker that is declared dead by mistake loses nothing
-but its leadership: it is fenced by epochs as any other, and registers again.
+but its leadership: it is fenced by epochs as any other, and registers again. The same process is never
+declared dead twice: where it comes back, its listener cannot be judged from here.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from moldau.base.names import Uuid
 from moldau.base.tasks import Background
 from moldau.cluster.image import BrokerImage, ClusterImage
 from moldau.cluster.records import Record
@@ -36,6 +38,8 @@ class PeerWatch:
         self._background = background
         self._declare_dead = declare_dead
         self._watched: dict[int, tuple[int, asyncio.Task[None]]] = {}
+        #: The process of each broker that was declared dead last.
+        self._declared: dict[int, Uuid] = {}
 
     def follow(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
         """Watches every other live broker, each process of it anew."""
@@ -58,11 +62,18 @@ class PeerWatch:
                 await connection.lost()
             except KafkaError:
                 pass  # whether it is dead, the listener tells
-            if await self._is_refused(broker.broker_id):
-                log.warning("the process of broker %d is dead: nobody listens there", broker.broker_id)
-                await self._declare_dead(broker.broker_id)
+            if not await self._is_refused(broker.broker_id):
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if self._declared.get(broker.broker_id) == broker.incarnation_id:
+                message = "broker %d lives, but connections to the address that it advertises to brokers are "
+                message += "refused here: see whether that address leads there from this machine"
+                log.error(message, broker.broker_id)
                 return
-            await asyncio.sleep(_RETRY_SECONDS)
+            log.warning("the process of broker %d is dead: nobody listens there", broker.broker_id)
+            self._declared[broker.broker_id] = broker.incarnation_id
+            await self._declare_dead(broker.broker_id)
+            return
 
     async def _is_refused(self, broker_id: int) -> bool:
         for attempt in range(_REFUSALS):

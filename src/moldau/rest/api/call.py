@@ -149,5 +149,8 @@ def answered(
             return await handler(call)
         except KafkaError as error:
             raise problems.from_kafka(error, v2=v2) from None
+        except UnicodeEncodeError:
+            refused = problems.unprocessable if v2 else problems.bad_request
+            raise refused("a text has half a surrogate pair, which UTF-8 cannot write") from None
 
     return answer

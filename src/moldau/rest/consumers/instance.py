@@ -225,7 +225,7 @@ class ConsumerInstance:
                 while True:
                     reader = self._reader_here()
                     await self._commit_by_the_clock(reader)
-                    deadline = asyncio.get_running_loop().time() + self.settings.timeout_ms / 1000
+                    deadline = asyncio.get_running_loop().time() + self.settings.quiet_ms / 1000
                     yield await self._gather(reader, deadline, max_bytes, render)
         finally:
             self.following = False
@@ -322,10 +322,11 @@ class ConsumerInstance:
         if reader is None:
             return
         reader.arrived.set()  # whoever waits for its records sees that it has gone
-        if commit and self.settings.auto_commit:
-            try:
+        try:
+            if commit and self.settings.auto_commit:
                 await reader.commit()
-            except KafkaError as error:
-                if not error.retriable and problems.from_kafka(error).status not in (403, 409):
-                    raise
-        await reader.close()
+        except KafkaError as error:
+            if not error.retriable and problems.from_kafka(error).status not in (403, 409):
+                raise
+        finally:
+            await reader.close()

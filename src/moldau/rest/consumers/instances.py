@@ -69,11 +69,14 @@ class Instances:
         await self._end(instance)
 
     async def _end(self, instance: ConsumerInstance) -> None:
-        instance.session.users -= 1
         try:
             await instance.close()
         except KafkaError as error:
             log.info("consumer %s of group %s ended: %s", instance.name, instance.group_id, error)
+        except Exception:  # a bug of ours: the others have to end, too
+            log.exception("consumer %s of group %s did not end well", instance.name, instance.group_id)
+        finally:
+            instance.session.users -= 1  # not before: its last commit needs the session
 
     async def _reap(self) -> None:
         """Ends instances whose clients have gone."""

@@ -221,9 +221,10 @@ class Reader:
                 self.arrived.clear()
                 self._wanted.set()
                 return False
-            batch = self._next_ready()
+            batch = self._batches[0]
+            found = _opened(batch)  # one that cannot be opened stays where it is, and is told of again
+            self._next_ready()
             self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
-            found = Ready(batch)
             if found.count:
                 self._at_hand = found
                 while self._batches and found.join(self._batches[0]):
@@ -401,6 +402,14 @@ class Reader:
         if self._at_hand is not None and self._at_hand.batch.topic_partition in gone:
             self._at_hand = None
         self._wanted.set()
+
+
+def _opened(batch: FetchedBatch) -> Ready:
+    try:
+        return Ready(batch)
+    except KafkaError as error:
+        place = f"{batch.topic_partition} cannot be read at offset {batch.header.base_offset}"
+        raise KafkaError(error.code, f"{place}: {error.message or error.code.name}") from None
 
 
 def _fetching(settings: InstanceSettings) -> dict[str, int]:

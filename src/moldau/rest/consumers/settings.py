@@ -13,6 +13,7 @@ from moldau.rest import problems
 from moldau.rest.formats import BY_NAME, Format
 
 _MAX_NAME = 200
+_LEAST_QUIET_MS = 100
 #: Settings of v2 whose work is done elsewhere, or not needed here; taken and without effect.
 _IGNORED = frozenset({"response.max.bytes"})
 _KNOWN = frozenset(
@@ -45,6 +46,11 @@ class InstanceSettings:
     committed_only: bool = False
     redelivery: bool = False
     protocol: str = "classic"
+
+    @property
+    def quiet_ms(self) -> int:
+        """After so long without records a client that follows them hears that it still does."""
+        return max(self.timeout_ms, _LEAST_QUIET_MS)
 
 
 def read_settings(body: dict[str, Any]) -> InstanceSettings:
@@ -104,7 +110,7 @@ def _number(body: dict[str, Any], name: str, default: int, least: int, most: int
     found = body.get(name)
     if found is None:
         return default
-    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 12:
+    if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) < 12:
         found = int(found)
     if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
         raise problems.invalid_consumer_config(f"{name} is a number from {least} to {most}")

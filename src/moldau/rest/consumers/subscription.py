@@ -41,6 +41,10 @@ def read_subscription(body: dict[str, object]) -> Subscription:
         return Subscription(pattern=pattern)
     if not isinstance(topics, list) or not all(isinstance(each, str) and each for each in topics):
         raise problems.unprocessable("topics is a list of names")
+    try:
+        "".join(topics).encode()
+    except UnicodeEncodeError:
+        raise problems.unprocessable("topics has half a surrogate pair, which UTF-8 cannot write") from None
     if not topics:
         raise problems.unprocessable("topics is empty: name one, or unsubscribe with DELETE")
     return Subscription(names=tuple(sorted(set(topics))))

@@ -1,16 +1,27 @@
 """Runs queries that are kept as programs of ``moldau streams``, each in a process of its own, on Spark.
 
 Invariant: a query's file is whole before its process starts; its id is the application's, so that ``moldau
-streams list``, ``status``, ``logs`` and ``why`` tell of it.
+streams list``, ``status``, ``logs`` and ``why`` tell of it. An id becomes the name of a file and an argument,
+and comes from a topic that others may write to: one that has more than letters, digits, ``_``, ``.`` and
+``-`` is refused.
 """
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from moldau.sql.errors import SqlError
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,200}")
+
+
+def _checked(query_id: str) -> str:
+    if _ID.fullmatch(query_id) is None:
+        raise SqlError(f"{query_id!r} is no id of a query.")
+    return query_id
 
 
 class QueryProcesses:
@@ -26,7 +37,7 @@ class QueryProcesses:
     async def start(self, query_id: str, program: str) -> None:
         folder = self._home / "sql"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = folder / f"{query_id}.py"
+        file = folder / f"{_checked(query_id)}.py"
         part = file.with_suffix(".part")
         part.write_text(program, encoding="utf-8")
         part.replace(file)
@@ -42,7 +53,7 @@ class QueryProcesses:
         )
 
     async def stop(self, query_id: str) -> None:
-        await self._streams("stop", query_id, may_fail="does not run")
+        await self._streams("stop", _checked(query_id), may_fail="does not run")
 
     async def states(self) -> Mapping[str, str]:
         from moldau.pipelines.directory import known_pipelines

@@ -3,6 +3,7 @@
 Invariant: a statement that fails changes nothing; what it made lasts in the statement log before the answer.
 """
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -40,6 +41,8 @@ from moldau.sql.statements import (
 from moldau.sql.types import to_json
 from moldau.sql.user_functions import load_functions
 
+#: A name in quotes may have any character; the id that is made of it is the name of a file and of a process.
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]")
 _RESET = "auto.offset.reset"
 DEFAULTS = {_RESET: "latest"}
 #: How many records of each partition a dry run takes.
@@ -344,7 +347,7 @@ class Session:
     async def _start(self, name: str, text: str, prefix: str, following: Catalogue) -> Result:
         runner = self._needed_runner()
         number = self._next_number()
-        query_id = f"{prefix}_{name}_{number}"
+        query_id = f"{prefix}_{_NOT_IN_AN_ID.sub('_', name[:100])}_{number}"
         program = self._program(Kept(name, number, text, query_id))
         await runner.start(query_id, program)
         await self._keep(query_id if prefix == "INSERTQUERY" else name, text, query_id)

@@ -7,7 +7,7 @@ another.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from moldau.base.clock import Clock
@@ -395,7 +395,7 @@ class Logs:
 
     def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
         path = self._rename(topic_partition, STRAY_SUFFIX)
-        logger.warning("%s belonged to another topic of this name and is now %s", topic_partition, path)
+        logger.warning("%s is of a topic or replica that is no more, and is now %s", topic_partition, path)
 
     def set_aside(self, topic_partition: TopicPartition) -> bool:
         """What is left of a log that cannot be used gets another name, so that a copy may begin anew.
@@ -485,14 +485,12 @@ class Logs:
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
+            places = [log.topic_partition for log in logs]
             contents = {
                 checkpoints.RECOVERY_POINT_FILE: self._recovery_points(directory, logs),
                 checkpoints.HIGH_WATERMARK_FILE: {
                     **self._entries_of_failed(directory, directory.high_watermarks),
-                    **{
-                        tp: high_watermarks.get(tp, self.high_watermark(tp))
-                        for tp in (log.topic_partition for log in logs)
-                    },
+                    **{tp: high_watermarks.get(tp, self.high_watermark(tp)) for tp in places},
                 },
                 checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs),
             }
@@ -543,9 +541,11 @@ class Logs:
             and (not self._all_known or self._directory_by_partition.get(tp) is directory)
         }
 
-    def all_are_known(self) -> None:
-        """Every partition of the image was asked for: other entries are of topics that were deleted."""
+    def all_are_known(self, used: Container[TopicPartition]) -> None:
+        """Other entries, and logs, are of topics or replicas that went while this broker was away."""
         self._all_known = True
+        for unused in [each for each in self._logs if each not in used and not self._accept_lost_files]:
+            self._rename_to_stray(unused)
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:

@@ -132,6 +132,17 @@ class FlushState:
         self.requested = True
         return True
 
+    def cut(self, offset: int) -> bool:
+        """The log is about to end at ``offset``; whether something that was flushed goes.
+
+        A job that is under way does not cover what comes in place of the rest.
+        """
+        if self.job is not None:
+            self.job.offset = min(self.job.offset, offset)
+        reaches_flushed = offset < self.recovery_point
+        self.recovery_point = min(self.recovery_point, offset)
+        return reaches_flushed
+
     def abandon(self) -> None:
         """The log is out of use; a job that is under way writes no more files by their names."""
         if self.job is not None:

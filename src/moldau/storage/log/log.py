@@ -25,7 +25,7 @@ from moldau.protocol.records import (
     BatchHeader,
 )
 from moldau.storage.errors import CorruptLogError, next_step, repair_steps
-from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
+from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
 from moldau.storage.log.flush import MAY_PASS, FlushJob, FlushState
@@ -200,16 +200,15 @@ class Log:
                 records, header = transform(records, header, config, topic_partition, now_ms, limits)
         except KafkaError as error:
             raise self._append_error(error) from None
-        return self.append_checked(records, header, leader_epoch, now_ms, internal=internal)
+        return self.append_checked(records, header, leader_epoch, now_ms, produce_version, internal=internal)
 
     def check(
         self, records: memoryview, now_ms: int, produce_version: int, limits: BatchLimits
     ) -> tuple[memoryview, BatchHeader]:
         """A batch as ``append_checked`` takes it; works in any thread."""
+        known = self._config, self.topic_partition
         try:
-            return check_and_transform(
-                records, self._config, self.topic_partition, now_ms, produce_version, limits
-            )
+            return check_and_transform(records, *known, now_ms, produce_version, limits)
         except KafkaError as error:
             raise self._append_error(error) from None
 
@@ -219,6 +218,7 @@ class Log:
         header: BatchHeader,
         leader_epoch: int,
         now_ms: int,
+        produce_version: int = 13,
         *,
         internal: bool = False,
     ) -> Appended:
@@ -231,7 +231,7 @@ class Log:
                 if internal:
                     check_internal_batch(self.producers, records, header)
                 else:
-                    duplicate = self.producers.check(header)
+                    duplicate = self.producers.check(header, produce_version)
             except KafkaError as error:
                 raise self._append_error(error) from None
         if duplicate is not None:
@@ -485,10 +485,10 @@ class Log:
             return None
         if not self._segments.active.write_txn_index():
             return None
+        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
         epochs = self.leader_epochs
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}
         epochs.dirty = False
-        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
         return flush_state.begin(self._files, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
@@ -548,8 +548,7 @@ class Log:
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
             return
-        if offset < self.flush_state.recovery_point:
-            self.flush_state.recovery_point = offset
+        if self.flush_state.cut(offset):
             self.before_truncation()
         self._segments.truncate(offset, now_ms)
         self._configure(self._segments.active)
@@ -557,8 +556,7 @@ class Log:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.leader_epochs.truncate_from_end(offset)
-        snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
-        self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
+        snapshots = self._segments.remove_snapshots(above=offset)
         load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         logger.info("%s: cut to offset %d", self.topic_partition, offset)
         self.after_truncation(offset)
@@ -569,6 +567,8 @@ class Log:
         if self._segments.active.base_offset != offset:
             self._segments.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
             self._configure(self._segments.active)
+        self.producers.clear()  # a transaction that is open here may have ended in what is missing
+        self._segments.remove_snapshots(above=-1)
         self.log_start_offset = self.log_end_offset = self.flush_state.recovery_point = offset
         self.leader_epochs.clear()
         self._changed = True

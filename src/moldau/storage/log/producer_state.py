@@ -20,6 +20,8 @@ from moldau.storage.log.txn_index import AbortedTransaction
 #: Batches of each producer that are recognised as duplicates when they are sent again.
 BATCHES_TO_RETAIN = 5
 NO_TRANSACTION = -1
+#: From this version on each transaction has an epoch of its own, whose sequences begin at 0 (KIP-890).
+FIRST_PRODUCE_VERSION_WITH_EPOCH_BUMP = 12
 
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEADER = struct.Struct(">hII")
@@ -110,12 +112,12 @@ class ProducerStates:
 
     # -- checking
 
-    def check(self, header: BatchHeader) -> BatchMetadata | None:
+    def check(self, header: BatchHeader, produce_version: int = 0) -> BatchMetadata | None:
         """None when the batch is the next one, the earlier batch if it is a duplicate, else KafkaError."""
         _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
         producer = self._producers.get(producer_id)
         if producer is None or epoch != producer.epoch:
-            self._check_new_epoch(header, producer)
+            self._check_new_epoch(header, producer, produce_version)
             return None
         if producer.transaction_first_offset >= 0 and not attributes & _TRANSACTIONAL:
             raise self._not_transactional(header)
@@ -151,8 +153,23 @@ class ProducerStates:
                 f"which is smaller than the last seen epoch {known}",
             )
 
-    def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry | None) -> None:
+    def _check_new_epoch(
+        self, header: BatchHeader, producer: ProducerStateEntry | None, produce_version: int
+    ) -> None:
         self.check_epoch(header)
+        if (
+            producer is None
+            and header.base_sequence != 0
+            and header.is_transactional
+            and produce_version >= FIRST_PRODUCE_VERSION_WITH_EPOCH_BUMP
+        ):
+            # The batches before it may have been refused, and are about to be sent again.
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for producer {header.producer_id} in partition "
+                f"{self.topic_partition}: {header.base_sequence} (incoming seq. number), and nothing of this "
+                "producer is known here",
+            )
         if producer is not None and header.base_sequence != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -284,7 +301,8 @@ class ProducerStates:
         while unreplicated and unreplicated[0].last_offset < high_watermark:
             unreplicated.popleft()
         offsets = [each.first_offset for each in unreplicated]
-        offsets.extend(list(self._ongoing)[:1])
+        if (first_open := self.first_open_offset()) is not None:
+            offsets.append(first_open)
         return max(min(offsets), log_start_offset) if offsets else None
 
     # -- snapshots

@@ -295,6 +295,11 @@ class Segment:
         if position - self.indexed_position > self.index_interval_bytes:
             self._add_index_entry(last_offset, position)
 
+    @property
+    def knows_timestamps(self) -> bool:
+        """Whether ``max_timestamp`` is set."""
+        return self._timestamps_known
+
     def load_timestamps(self) -> None:
         """Sets ``max_timestamp`` of a segment that was opened from disk."""
         if self._timestamps_known:

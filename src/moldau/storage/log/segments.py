@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from moldau.storage.compaction.cleaned_segment import remove_leftovers
-from moldau.storage.file_names import DELETED_SUFFIX, SWAP_SUFFIX
+from moldau.storage.file_names import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.jobs import DropJob
 from moldau.storage.log.segment import Segment
@@ -97,6 +97,19 @@ class Segments:
                     return None
                 size = first_end - position
         return Slice(segment.file, position, size)
+
+    def end_of(self, found: Slice, offset: int, bound_offset: int) -> int:
+        """An offset above those in the bytes that ``read`` has found for ``offset``.
+
+        As near as the index tells without a look at the batches; ``bound_offset`` at most.
+        """
+        for segment in self.from_offset(offset):
+            if segment.path(LOG_SUFFIX) == found.file.path:
+                end = segment.offset_index.offset_behind(found.position + found.size)
+                if end is None and segment is not self.active:
+                    end = self._bases[bisect_right(self._bases, segment.base_offset)]
+                return bound_offset if end is None else min(end, bound_offset)
+        return bound_offset
 
     def _bound(self, segment: Segment, bound_offset: int) -> int:
         """The position of the first batch that ends at or after ``bound_offset``."""
@@ -214,6 +227,12 @@ class Segments:
         place = active.locate(offset)
         if place is not None:
             active.truncate(place[0], offset)
+
+    def remove_snapshots(self, *, above: int) -> list[int]:
+        """Removes the snapshots of producers above an offset; returns the offsets of the others."""
+        known = snapshot_offsets(self._files.list_sizes(self.directory))
+        self.remove(snapshot_path(self.directory, offset) for offset in known if offset > above)
+        return [offset for offset in known if offset <= above]
 
     def _not_loaded(self, segment: Segment) -> None:
         if segment in self._loaded:

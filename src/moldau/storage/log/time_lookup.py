@@ -42,15 +42,19 @@ def offset_for_timestamp(
 ) -> TimestampOffset | None:
     """The first record from ``log_start_offset`` on whose timestamp is at least ``timestamp``."""
     for segment in segments.from_offset(log_start_offset):
-        if segment.size == 0:
-            continue
-        segments.warm_up(segment)
-        segment.load_timestamps()
-        if segment.max_timestamp >= timestamp:
+        if segment.size and _largest_timestamp(segment) >= timestamp:
+            segments.warm_up(segment)
             found = _search(segment, log_start_offset, timestamp, at_once)
             if found is not None:
                 return found
     return None
+
+
+def _largest_timestamp(segment: Segment) -> int:
+    """-1 where no record has one. A log may have thousands of segments: their indexes stay on the disk."""
+    if not segment.knows_timestamps:
+        segment.largest_timestamp()
+    return segment.max_timestamp
 
 
 def _search(segment: Segment, start_offset: int, timestamp: int, at_once: bool) -> TimestampOffset | None:
@@ -91,11 +95,7 @@ def max_timestamp(segments: Segments, log_start_offset: int, at_once: bool = Fal
     """The record with the largest timestamp; the first if there are several."""
     best: Segment | None = None
     for segment in segments.from_offset(log_start_offset):
-        if segment.size == 0:
-            continue
-        segments.warm_up(segment)
-        segment.load_timestamps()
-        if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
+        if segment.size and _largest_timestamp(segment) > (-1 if best is None else best.max_timestamp):
             best = segment
     if best is None:
         return None

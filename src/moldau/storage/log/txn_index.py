@@ -6,6 +6,9 @@ in the segment that has the abort marker.
 
 import logging
 import struct
+from bisect import bisect_left
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from moldau.storage.errors import CorruptFileError
@@ -24,6 +27,9 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
     #: The last stable offset after the marker was written.
     last_stable_offset: int
+
+
+_last_offset = attrgetter("last_offset")
 
 
 class TxnIndex:
@@ -94,8 +100,9 @@ class TxnIndex:
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The aborted transactions with records in [start, end), and whether later segments have none."""
         found = []
-        for entry in self.entries:
-            if entry.last_offset >= start_offset and entry.first_offset < end_offset:
+        first = bisect_left(self.entries, start_offset, key=_last_offset)
+        for entry in islice(self.entries, first, None):
+            if entry.first_offset < end_offset:
                 found.append(entry)
             if entry.last_stable_offset >= end_offset:
                 return found, True

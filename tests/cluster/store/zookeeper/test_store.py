@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from moldau.base.clock import SystemClock
 from moldau.cluster.records import BrokerRegistered, Endpoint
 from moldau.cluster.store.contract import MetadataStoreError
 from tests.shared.waiting import until
-from tests.shared.zookeeper_server import ZooKeeper, shared_zookeeper
+from tests.shared.zookeeper_server import TICK_MS, ZooKeeper, shared_zookeeper
 
 pytest.importorskip("kazoo")
 
@@ -169,5 +170,39 @@ def test_a_broker_that_is_declared_dead() -> None:
         assert await two.sessions() == {1, 2}
         await one.close()
         await two.close()
+
+    run(scenario)
+
+
+def test_a_broker_is_declared_dead_after_its_connection_has_broken() -> None:
+    """ZooKeeper forgets what a broken connection watched, though the session goes on."""
+
+    async def scenario() -> None:
+        connect = shared_zookeeper().chroot()
+        one, two = new_store(connect), new_store(connect)
+        lost: list[str] = []
+        await one.open_session(1, lambda: lost.append("session"))
+        client: Any = one._connection.client
+        states: list[str] = []
+        client.add_listener(states.append)
+        client._connection._socket.shutdown(socket.SHUT_RDWR)
+        await until(lambda: states == ["SUSPENDED", "CONNECTED"])
+        assert await two.sessions() == {1}
+        await two.declare_dead(1)
+        await until(lambda: lost == ["session"])
+        await one.close()
+        await two.close()
+
+    run(scenario)
+
+
+def test_a_session_lasts_as_long_as_zookeeper_grants() -> None:
+    """Not as long as the broker asks: it would lead on when its session is over."""
+
+    async def scenario() -> None:
+        store = new_store(shared_zookeeper().chroot(), session_timeout_seconds=3600.0)
+        await store.sessions()
+        assert store._connection.session_timeout_seconds == pytest.approx(20 * TICK_MS / 1000)
+        await store.close()
 
     run(scenario)

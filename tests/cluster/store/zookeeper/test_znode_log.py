@@ -74,13 +74,14 @@ def test_a_controller_that_is_replaced_in_the_middle(
     """It had looked at the epoch just before: the transaction itself looks again."""
     log = ZnodeLog(connection)
     log.append(topic(1, 1), 0, 1)
-    look = log._check_epoch
+    look = log._epoch_version
 
-    def and_then(epoch: int) -> None:
-        look(epoch)
+    def and_then(epoch: int) -> int:
+        version = look(epoch)
         connection.client.set(CONTROLLER_EPOCH, b"2")
+        return version
 
-    monkeypatch.setattr(log, "_check_epoch", and_then)
+    monkeypatch.setattr(log, "_epoch_version", and_then)
     with pytest.raises(StaleControllerEpoch):
         log.append(topic(2, 1), 1, 1)
     assert ZnodeLog(connection).load(0).version == 1
@@ -95,6 +96,53 @@ def test_a_tree_that_somebody_has_changed_by_hand(connection: Connection) -> Non
     log.append([*topic(2, 1), TopicDeleted((1).to_bytes(16, "big"))], 1, 1)
     assert connection.client.get("/config/topics/t2")[0] == b'{"version":1,"config":{}}'
     assert connection.client.get_children("/brokers/topics") == ["t2"]
+
+
+def test_an_append_that_was_cut_short_does_not_stop_the_next_ones(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller died between two transactions: znodes of partitions are missing, or left over."""
+    log = ZnodeLog(connection)
+    client = connection.client
+    log.append(topic(1, 5), 0, 1)
+    client.delete("/brokers/topics/t1/partitions/3", recursive=True)
+    moved = PartitionChanged((1).to_bytes(16, "big"), 3, (1, 2), (2,), 2, 1, 1)
+    log.append([moved], 1, 1)
+    assert b'"isr":[2]' in client.get("/brokers/topics/t1/partitions/3/state")[0]
+    client.create("/brokers/topics/t1/partitions/7/state", b"left over", makepath=True)
+    log.append([TopicDeleted((1).to_bytes(16, "big"))], 2, 1)
+    assert client.get_children("/brokers/topics") == []
+    assert ZnodeLog(connection).load(0).version == 3
+
+
+def test_a_controller_that_is_replaced_before_a_part_of_its_append(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next controller has written the same version: the late one takes nothing of it away."""
+    monkeypatch.setattr(znode_log, "PART_BYTES", 500)
+    late, log = ZnodeLog(connection), ZnodeLog(connection)
+    look = late._epoch_version
+
+    def and_then(epoch: int) -> int:
+        version = look(epoch)
+        connection.client.set(CONTROLLER_EPOCH, b"2")
+        log.append(topic(2, 300), 0, 2)
+        return version
+
+    monkeypatch.setattr(late, "_epoch_version", and_then)
+    with pytest.raises(StaleControllerEpoch):
+        late.append(topic(1, 300), 0, 1)
+    assert ZnodeLog(connection).load(0).records == topic(2, 300)
+
+
+def test_an_epoch_from_a_copy_of_the_tree(connection: Connection) -> None:
+    """Who copies znodes to another ensemble copies their data, and their versions begin anew."""
+    connection.client.delete(CONTROLLER_EPOCH)
+    connection.client.create(CONTROLLER_EPOCH, b"38")
+    log = ZnodeLog(connection)
+    assert log.append(topic(1, 1), 0, 38)[0] == 1
+    with pytest.raises(StaleControllerEpoch):
+        log.append(topic(2, 1), 1, 37)
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(40)])

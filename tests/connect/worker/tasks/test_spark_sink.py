@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from moldau.connect.errors import ConnectException, RetriableException
-from moldau.connect.worker.tasks.spark_sink import _reason
+from moldau.connect.worker.tasks.spark_sink import _reason, checkpoint_folder
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, running
 from tests.shared.waiting import wait_until
@@ -28,6 +28,15 @@ def send(broker: Broker, numbers: range) -> None:
         broker.produce(
             "numbers", json.dumps({"n": number, "twice": 2 * number}).encode(), partition=number % 2
         )
+
+
+def test_every_connector_has_a_checkpoint_of_its_own_below_the_folder() -> None:
+    names = ["plain", ".", "..", "...", "../evil", "/etc", "a/b", "a%2Fb", "a%252Fb", "a b", ".a"]
+    folders = [checkpoint_folder("/checkpoints", name) for name in names]
+    assert len(set(folders)) == len(names)
+    assert {str(folder.parent) for folder in folders} == {"/checkpoints"}
+    assert ".." not in {folder.name for folder in folders}
+    assert (folders[0].name, folders[6].name, folders[9].name) == ("plain", "a%2Fb", "a b")
 
 
 @pytest.mark.parametrize(

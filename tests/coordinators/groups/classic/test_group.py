@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from moldau.coordinators.groups.classic.group import VALID_TRANSITIONS, ClassicState
+from moldau.coordinators.groups.operation import Client
 from moldau.coordinators.groups.records import GroupMetadata
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -49,6 +50,12 @@ def test_an_empty_member_id_is_given_one_from_version_4(driver: Any) -> None:
     response = driver.join(version=4)
     assert refusal(response) == refused(ErrorCode.MEMBER_ID_REQUIRED, "golden-id1") | {"protocol_name": ""}
     assert refusal(driver.join(version=9)) == refused(ErrorCode.MEMBER_ID_REQUIRED, "golden-id2")
+
+
+@pytest.mark.parametrize("version", [4, 9])
+def test_the_id_of_a_member_fits_its_answer_however_its_client_is_called(driver: Any, version: int) -> None:
+    client = Client("\N{GRINNING FACE}" * 8_191, "/127.0.0.1")
+    assert len(driver.join(version=version, client=client).member_id.encode()) <= 32_767
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
@@ -403,9 +410,13 @@ def test_static_members_that_do_not_come_back_end_with_their_session(driver: Any
     assert old not in driver.shard.groups["g"].members
 
 
-def test_a_round_without_anybody_waits_for_the_sessions_of_static_members(driver: Any) -> None:
+@pytest.mark.parametrize("rebalance_ms", [5_000, -1])
+def test_a_round_without_anybody_waits_for_the_sessions_of_static_members(
+    driver: Any, rebalance_ms: int
+) -> None:
+    """Without being looked at again and again where they give a round no time at all."""
     (dynamic,), _ = driver.stable_group(session_ms=20_000, rebalance_ms=5_000)
-    waiting = driver.send_join(instance="s1", session_ms=1_000_000, rebalance_ms=5_000)
+    waiting = driver.send_join(instance="s1", session_ms=1_000_000, rebalance_ms=rebalance_ms)
     driver.join(dynamic, rebalance_ms=5_000)
     static = driver.replies[waiting].member_id
     driver.send_sync(static, 2, instance="s1")

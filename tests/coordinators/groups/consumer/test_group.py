@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from moldau.coordinators.groups.environment import ConsumerConfig
+from moldau.coordinators.groups.operation import Client
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -376,6 +377,27 @@ def test_an_expression_that_was_not_resolved_before_a_reload_is_then(consumers: 
     consumers.reload()
     consumers.advance(0)
     assert heartbeat_result(consumers.beat(A, 1)) == (2, {"b1": [0]})
+
+
+def test_an_expression_means_only_topics_that_its_member_may_know_of(consumers: Any) -> None:
+    allowed = {"b3"}
+    ann = Client("golden", "/127.0.0.1", lambda topic: topic in allowed)
+    consumers.beat(A, 0, None, subscribed_topic_regex="b.*", client=ann)
+    consumers.advance(0)
+    assert heartbeat_result(consumers.beat(A, 1, client=ann)) == (2, {"b3": [0, 1, 2]})
+    # A right that comes later counts when the broker says that something has changed.
+    allowed.add("b1")
+    consumers.perform(consumers.shard.metadata_changed(consumers.now_ms))
+    consumers.advance(1_000)
+    assert heartbeat_result(consumers.beat(A, 2, client=ann)) == (3, {"b1": [0], "b3": [0, 1, 2]})
+
+
+def test_an_expression_that_was_resolved_before_anybody_spoke_is_resolved_again(consumers: Any) -> None:
+    ann = Client("golden", "/127.0.0.1", lambda topic: topic == "b1")
+    consumers.beat(A, 0, None, subscribed_topic_regex="b.*", client=ann)
+    consumers.reload()
+    consumers.advance(1_000)
+    assert heartbeat_result(consumers.beat(A, 1, client=ann))[1] == {"b1": [0]}
 
 
 def test_the_configs_of_the_group_count(consumers: Any) -> None:

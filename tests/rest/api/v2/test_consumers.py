@@ -3,9 +3,13 @@
 import json
 import threading
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.rest.consumers.reader import Reader
+from moldau.web.limits import Limits
 from tests.shared.waiting import wait_until
 
 V2 = "application/vnd.kafka.v2+json"
@@ -306,6 +310,24 @@ def test_a_long_poll_ends_when_records_come(broker, http, consumer):
     assert values(answers[0].json()) == [0]
 
 
+def test_long_polls_leave_room_for_other_requests(broker, start):
+    limits = Limits(max_concurrent_requests=1)
+    with start(limits=limits, proxy={"max_consumers": 1}) as proxy:
+        proxy.http.post("/consumers/g", json={"name": "c", "auto.offset.reset": "earliest"})
+        path = "/consumers/g/instances/c"
+        proxy.http.post(f"{path}/subscription", json={"topics": ["t"]})
+        broker.create_topic("t", 1)
+        poll = f"{proxy.url}{path}/records?timeout=60000"
+        asking = threading.Thread(target=httpx.get, args=(poll,), kwargs={"timeout": 120})
+        asking.start()
+        (instance,) = proxy.service.consumers._instances.values()
+        wait_until(lambda: instance.busy)
+        assert proxy.http.get("/topics").json() == ["t"]
+        fill(broker, count=1)
+        asking.join(60)
+        assert not asking.is_alive()
+
+
 @pytest.mark.parametrize(
     ("body", "status", "error_code"),
     [
@@ -336,6 +358,7 @@ def test_settings_that_are_refused(http, refusal, body, status, error_code):
         ("POST", "positions", {"offsets": [{"topic": "t", "partition": 0, "offset": -1}]}, 422, 422),
         ("POST", "positions", {"offsets": [{"topic": "t", "partition": 0, "offset": 0}]}, 409, 40903),
         ("POST", "offsets", {"offsets": [{"topic": "t", "partition": 0}]}, 422, 422),
+        ("POST", "offsets", {"offsets": [{"topic": "t", "partition": 0, "offset": 2**63 - 1}]}, 422, 422),
         ("POST", "offsets", {"offsets": [{"topic": "missing", "partition": 0, "offset": 0}]}, 404, 40401),
         ("GET", "records?timeout=soon", None, 400, 400),
         ("GET", "records?timeout=-1", None, 400, 40001),
@@ -347,6 +370,28 @@ def test_requests_that_are_refused(http, consumer, refusal, method, path, body, 
     assert refusal(http.request(method, f"{instance}/{path}", json=body)) == (status, error_code)
     missing = http.request(method, f"/consumers/g/instances/nobody/{path}", json=body)
     assert refusal(missing) == (404, 40403)
+
+
+def test_names_that_are_no_unicode_are_refused(http, consumer, refusal):
+    body = b'{"partitions": [{"topic": "\\ud800", "partition": 0}]}'
+    assert refusal(http.post(f"{consumer()}/assignments", content=body)) == (422, 422)
+    assert refusal(http.post("/consumers/g", content=b'{"name": "\\udfff"}')) == (422, 422)
+
+
+@pytest.mark.slow
+def test_an_instance_that_cannot_commit_leaves_its_group(broker, http, consumer, read, monkeypatch):
+    fill(broker)
+    path = consumer(format="json")
+    http.post(f"{path}/subscription", json={"topics": ["t"]})
+    assert len(read(http, path, 3)) == 3
+
+    async def refused(*arguments):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the disk is gone")
+
+    monkeypatch.setattr(Reader, "commit", refused)
+    assert http.delete(path).status_code == 204
+    cluster = http.get("/v3/clusters").json()["data"][0]["cluster_id"]
+    assert http.get(f"/v3/clusters/{cluster}/consumer-groups/g/consumers").json()["data"] == []
 
 
 def test_an_instance_that_is_not_used_ends(start, refusal):

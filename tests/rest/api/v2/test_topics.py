@@ -1,10 +1,12 @@
 """v2's topics, partitions, brokers and produced records: paths, fields, codes, media types."""
 
+import asyncio
 import base64
 import json
 import shlex
 import subprocess
 
+import httpx
 import pytest
 from confluent_kafka import Consumer
 
@@ -215,6 +217,40 @@ def test_records_of_many_keys_go_where_their_keys_belong(broker, http):
     ).json()
     assert quick == general
     assert {each["partition"] for each in quick["offsets"]} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("configs", "refused"),
+    [({}, False), ({"max.message.bytes": "2000"}, False), ({"cleanup.policy": "compact"}, True)],
+    ids=["usual", "small batches", "keys demanded"],
+)
+def test_many_requests_at_the_same_time_have_their_own_records(broker, http, configs, refused):
+    """Some of them have no keys: where the topic demands them, only these are refused."""
+    broker.create_topic("t", 1, configs=configs)
+
+    def records(request):
+        key = {} if request % 5 == 0 else {"key": f"k{request}"}
+        return [{**key, "value": f"{request}-{n}"} for n in range(20)]
+
+    async def ask():
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(
+            base_url=http.base_url, timeout=60, limits=limits, trust_env=False
+        ) as client:
+            return await asyncio.gather(
+                *(client.post("/topics/t", headers=JSON, json={"records": records(n)}) for n in range(60))
+            )
+
+    answers = [answer.json()["offsets"] for answer in asyncio.run(ask())]
+    written = {each.offset: json.loads(each.value) for each in broker.records("t")}
+    told = {}
+    for request, offsets in enumerate(answers):
+        if refused and request % 5 == 0:
+            assert {each["error_code"] for each in offsets} == {50002}, offsets[0]
+        else:
+            told |= {each["offset"]: f"{request}-{n}" for n, each in enumerate(offsets)}
+    assert told == written
+    assert len(written) == 20 * (48 if refused else 60)
 
 
 def test_a_record_larger_than_a_batch_is_taken_among_many(broker, http):

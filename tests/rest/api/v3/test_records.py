@@ -1,10 +1,16 @@
 """v3's records: one with its status, many with a line each, and a stream in both directions."""
 
+import asyncio
 import base64
 import json
 import socket
+from types import SimpleNamespace
 
 import pytest
+
+from moldau.rest.api.v3.records import _stream
+from moldau.web.limits import Limits
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ def test_a_report_comes_while_the_body_goes_on(broker, start):
         cluster = proxy.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
         host, _, port = proxy.url.rpartition("/")[2].partition(":")
         with socket.create_connection((host, int(port)), timeout=60) as wire, wire.makefile("rb") as answer:
-            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: x\r\n"
+            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: localhost\r\n"
             wire.sendall(
                 f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
             )
@@ -98,8 +104,35 @@ def test_a_report_comes_while_the_body_goes_on(broker, start):
                 while not (line := answer.readline()).startswith(b"{"):
                     assert line
                 assert json.loads(line)["offset"] == number
+            (session,) = proxy.service.sessions._sessions.values()
+            assert session.users == 2, "the proxy itself, and the stream"
             wire.sendall(b"0\r\n\r\n")
             assert b"0\r\n\r\n" in answer.read(7)
+            wait_until(lambda: session.users == 1)
+
+
+class _Records:
+    """A call with many records, none of which can be read."""
+
+    request_id = "r"
+    proxy = SimpleNamespace(options=SimpleNamespace(max_record_bytes=100))
+    limits = Limits()
+
+    def topic(self):
+        return "t"
+
+    async def body_parts(self):
+        yield b'{"more": 1}' * 5000
+
+
+def test_a_stream_whose_reports_nobody_reads_can_be_ended():
+    async def give_up():
+        stream = _stream(_Records(), SimpleNamespace(users=0))
+        assert b"more" in await anext(stream)
+        async with asyncio.timeout(60):
+            await stream.aclose()
+
+    asyncio.run(give_up())
 
 
 def test_a_client_that_goes_leaves_what_it_sent(broker, start):
@@ -108,7 +141,7 @@ def test_a_client_that_goes_leaves_what_it_sent(broker, start):
         cluster = proxy.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
         host, _, port = proxy.url.rpartition("/")[2].partition(":")
         with socket.create_connection((host, int(port)), timeout=60) as wire, wire.makefile("rb") as answer:
-            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: x\r\n"
+            head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: localhost\r\n"
             wire.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
             record = json.dumps({"value": text("v")}).encode()
             wire.sendall(b"%x\r\n%s\r\n" % (len(record), record))
@@ -128,6 +161,7 @@ def test_a_client_that_goes_leaves_what_it_sent(broker, start):
         (b'{"more": 1}', 400, 400),
         (b'{"value": 1}', 400, 400),
         (b'{"value": {"type": "XML", "data": 1}}', 400, 400),
+        (b'{"value": {"type": ["JSON"], "data": 1}}', 400, 400),
         (b'{"value": {"type": "STRING", "data": 1}}', 400, 400),
         (b'{"value": {"type": "BINARY", "data": "%"}}', 400, 400),
         (b'{"value": {"data": 1}}', 422, 42206),
@@ -140,6 +174,7 @@ def test_a_client_that_goes_leaves_what_it_sent(broker, start):
         (b'{"headers": [{"name": 1}]}', 400, 400),
         (b'{"headers": [{"name": "a", "value": "%"}]}', 400, 400),
         (b'{"timestamp": "yesterday"}', 400, 400),
+        (b'{"timestamp": "1969-12-31T23:59:59Z"}', 400, 400),
         (b'{"value": {"type": "STRING", "data": "\\ud800"}}', 400, 400),
     ],
 )

@@ -218,6 +218,7 @@ def test_configs_of_brokers_and_the_cluster(http, cluster, refusal):
 def test_topics_that_are_refused(http, cluster, refusal, body):
     assert refusal(http.post(f"{cluster}/topics", json=body)) == (400, 400)
     assert refusal(http.post(f"{cluster}/topics", json={"topic_name": "a b"})) == (400, 40002)
+    assert refusal(http.post(f"{cluster}/topics", content=b'{"topic_name": "\\ud800"}')) == (400, 400)
 
 
 def test_replicas_that_are_assigned_by_hand(http, cluster):

@@ -5,7 +5,6 @@ Prints what Kafka's ReassignPartitionsCommand prints, without the stack frames o
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.clusters.directory_moves import (
@@ -26,6 +25,7 @@ from moldau.cli.kafka_tools.clusters.reassignment_plan import (
     plan_text,
     throttled_replicas,
 )
+from moldau.cli.kafka_tools.delete_records import read_file
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -156,7 +156,7 @@ async def _run(action: str, given: Given, console: Console) -> int:
     plan: Plan = {}
     directories: Directories = {}
     if action in ("execute", "verify", "cancel"):
-        text = _text(given.value("reassignment-json-file"))
+        text = read_file(given.value("reassignment-json-file"))
         plan, directories = parse_plan(text), parse_directories(text)
     properties = read_properties(given.value("command-config"))
     async with await open_cluster(
@@ -176,16 +176,6 @@ async def _run(action: str, given: Given, console: Console) -> int:
         return await (work.verify if action == "verify" else work.cancel)(plan, directories)
 
 
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        unreadable = ToolError("java.io.IOException", f"Unable to read file {path}")
-        if isinstance(error, FileNotFoundError):
-            unreadable.causes = [f"Caused by: java.nio.file.NoSuchFileException: {path}"]
-        raise unreadable from None
-
-
 class _Work:
     """One action against one cluster; each returns the exit code."""
 
@@ -196,7 +186,7 @@ class _Work:
 
     async def generate(self) -> int:
         brokers = parse_brokers(self._given.value("broker-list"))
-        names = parse_topics(_text(self._given.value("topics-to-move-json-file")))
+        names = parse_topics(read_file(self._given.value("topics-to-move-json-file")))
         described = await self._described(names)
         current: Plan = {
             TopicPartition(topic.name, each.index): each.replicas

@@ -40,6 +40,8 @@ class Connection:
         self._on_state = on_state
         self._client: KazooClient | None = None
         self._connected_once = False
+        #: What ZooKeeper has granted; its own settings may make it shorter or longer than it was asked for.
+        self.session_timeout_seconds = settings.session_timeout_seconds
 
     @property
     def client(self) -> KazooClient:
@@ -77,7 +79,19 @@ class Connection:
         if settings.login is not None:
             log_in_with(client, settings.login)
         client.add_listener(self._on_state)
+        self._note_session_timeout(client._connection)
         return client
+
+    def _note_session_timeout(self, connection: Any) -> None:
+        """kazoo tells nobody what was granted, but waits for answers for two thirds of it."""
+        connect = connection._connect
+
+        def connect_and_note(*address: Any) -> tuple[float, float]:
+            read_ms, connect_ms = connect(*address)
+            self.session_timeout_seconds = read_ms * 1.5 / 1000
+            return read_ms, connect_ms
+
+        connection._connect = connect_and_note
 
     def _make_chroot(self, client: KazooClient) -> None:
         """Inside a chroot its own path cannot be made: the client is put there afterwards."""

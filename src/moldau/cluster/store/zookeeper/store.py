@@ -185,10 +185,10 @@ class ZooKeeperStore:
     async def open_session(self, broker_id: int, on_lost: LostCallback) -> ZooKeeperSession:
         """Waits for the session of a process that has died to end: ZooKeeper needs its time to see that."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settings.session_timeout_seconds * 1.5
+        begin = loop.time()
         said = False
         while not await self._run(lambda: self._register(broker_id)):
-            if loop.time() > deadline:
+            if loop.time() > begin + self._connection.session_timeout_seconds * 1.5:
                 raise MetadataStoreError(
                     f"Broker {broker_id} is running already on {self._settings.hosts}"
                     f"{self._settings.chroot}: stop it, or give this broker another node.id."
@@ -272,8 +272,15 @@ class ZooKeeperStore:
             except NodeExistsError:
                 return False
             self._write_own_data(broker_id)
-        found = client.exists(path, watch=lambda event: self._own_znode_changed(broker_id, event))
-        return found is not None
+        return self._watch_own(broker_id)
+
+    def _watch_own(self, broker_id: int) -> bool:
+        """Hears of it when the znode of this broker goes; False when it has gone."""
+        path = f"{BROKERS}/{broker_id}"
+        stat = self._connection.client.exists(
+            path, watch=lambda event: self._own_znode_changed(broker_id, event)
+        )
+        return stat is not None and self._is_own(stat)
 
     def _own_znode_changed(self, broker_id: int, event: Any) -> None:
         """Called on kazoo's thread: other brokers may have taken this one for dead."""
@@ -410,11 +417,19 @@ class ZooKeeperStore:
             _logger.info("ZooKeeper at %s is reached again", self._settings.hosts)
             self._suspended.cancel()
             self._suspended = None
-        # Watches of a lost session are gone: everybody looks again.
+        # Watches of a lost connection are gone: everybody looks again.
         self._log_moved.set()
         self._sessions_moved.set()
         for vacant in self._vacancies:
             vacant.set()
+        for held in self._held:
+            if isinstance(held, ZooKeeperSession):
+                self._background.start(self._look_after(held.broker_id), "znode of this broker")
+
+    async def _look_after(self, broker_id: int) -> None:
+        with suppress(MetadataError):  # where the connection is lost again, it comes again
+            if not await self._run(lambda: self._watch_own(broker_id)):
+                self._taken_away(broker_id)
 
     def _disconnected(self, state: str) -> None:
         if self._closed or self._loop is None:
@@ -422,7 +437,7 @@ class ZooKeeperStore:
         if state == "LOST":
             self._lose("ZooKeeper has ended the session")
         elif self._suspended is None:
-            patience = self._settings.session_timeout_seconds * _PATIENCE
+            patience = self._connection.session_timeout_seconds * _PATIENCE
             _logger.warning(
                 "ZooKeeper at %s cannot be reached: this broker serves on, without changes to the cluster, "
                 "and stops leading in %.1f s",

@@ -15,8 +15,7 @@ limit of 1 MB.
 import json
 import struct
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
@@ -150,7 +149,7 @@ class ZnodeLog:
         if znode_version < 0:
             self._make_roots()
             state, znode_version = self.state()
-        self._check_epoch(controller_epoch)
+        epoch_version = self._epoch_version(controller_epoch)
         if state.version != expected_version:
             raise StaleVersion
         if self._image.version != expected_version:
@@ -159,28 +158,29 @@ class ZnodeLog:
         after = self._image.apply_all(records, version=version)
         first, *rest = _parts(f"{ROOT}/log/{version}", records)
         for part in rest:
-            self._write_ahead(part, controller_epoch)
+            self._write_ahead(part, epoch_version)
         mirrored = self._possible(changes(self._image, after, records))
         fitting, later = _split(mirrored, TRANSACTION_BYTES - len(first.data or b""))
         new = state._replace(version=version, log_records=state.log_records + len(records))
-        self._commit(znode_version, new, [first, *fitting], controller_epoch)
+        self._commit(znode_version, new, [first, *fitting], epoch_version)
         self._image = after
         while later:
             fitting, later = _split(later, TRANSACTION_BYTES)
-            self._transact(fitting, controller_epoch)
+            self._transact(fitting, epoch_version)
         return version, compaction_due(new.log_records, new.snapshot_records)
 
     def compact(self, controller_epoch: int) -> None:
         """Puts a snapshot in the place of the log so far."""
         state, znode_version = self.state()
+        epoch_version = self._epoch_version(controller_epoch)
         if not compaction_due(state.log_records, state.snapshot_records):
             return
         self._load(state, self._image.version)
         snapshot = self._image.snapshot()
         for part in _parts(f"{ROOT}/snapshot/{state.version}", snapshot):
-            self._write_ahead(part, controller_epoch)
+            self._write_ahead(part, epoch_version)
         new = state._replace(log_records=0, snapshot_version=state.version, snapshot_records=len(snapshot))
-        self._commit(znode_version, new, [], controller_epoch)
+        self._commit(znode_version, new, [], epoch_version)
         self._remove_old(new)
 
     def _commit(
@@ -188,10 +188,10 @@ class ZnodeLog:
         znode_version: int,
         new: _State,
         with_it: Sequence[Change],
-        controller_epoch: int,
+        epoch_version: int,
     ) -> None:
         transaction = self._client.transaction()
-        transaction.check(CONTROLLER_EPOCH, controller_epoch)
+        transaction.check(CONTROLLER_EPOCH, epoch_version)
         transaction.set_data(ROOT, new.encoded(), version=znode_version)
         for change in with_it:
             self._add(transaction, change)
@@ -202,9 +202,9 @@ class ZnodeLog:
             raise StaleVersion
         _raise_failed(results)
 
-    def _transact(self, with_it: Sequence[Change], controller_epoch: int) -> None:
+    def _transact(self, with_it: Sequence[Change], epoch_version: int) -> None:
         transaction = self._client.transaction()
-        transaction.check(CONTROLLER_EPOCH, controller_epoch)
+        transaction.check(CONTROLLER_EPOCH, epoch_version)
         for change in with_it:
             self._add(transaction, change)
         results = transaction.commit()
@@ -212,11 +212,10 @@ class ZnodeLog:
             raise StaleControllerEpoch
         _raise_failed(results)
 
-    def _write_ahead(self, part: Create, controller_epoch: int) -> None:
+    def _write_ahead(self, part: Create, epoch_version: int) -> None:
         """A part that counts later; one that was left by an append that failed is replaced."""
-        with suppress(NoNodeError):
-            self._client.delete(part.path)
-        self._transact([part], controller_epoch)
+        left = self._client.exists(part.path) is not None
+        self._transact([Delete(part.path), part] if left else [part], epoch_version)
 
     def _add(self, transaction: Any, change: Change) -> None:
         match change:
@@ -228,30 +227,60 @@ class ZnodeLog:
                 transaction.delete(path)
 
     def _possible(self, wanted: Sequence[Change]) -> list[Change]:
-        """The changes as the tree allows them: somebody may have made or removed znodes by hand."""
-        waiting = [(change, self._client.exists_async(change.path)) for change in wanted]
+        """The changes as the tree allows them: somebody may have made or removed znodes by hand, or an append
+        that was larger than a transaction may have been cut short.
+        """
+        exists_async, children_async = self._client.exists_async, self._client.get_children_async
+        waiting = [
+            (change, (children_async if isinstance(change, Delete) else exists_async)(change.path))
+            for change in wanted
+        ]
         exists: dict[str, bool] = {}
         possible: list[Change] = []
         for change, answer in waiting:
-            there = exists.get(change.path, answer.get() is not None)
+            path = change.path
             if isinstance(change, Delete):
-                if there:
+                children = _children(path, answer)
+                if exists.get(path, children is not None):
+                    possible += self._removed(each for each in children or () if exists.get(each, True))
                     possible.append(change)
-            elif there:
+            elif exists.get(path, answer.get() is not None):
                 if change.data is not None:
-                    possible.append(SetData(change.path, change.data))
+                    possible.append(SetData(path, change.data))
             else:
-                possible.append(Create(change.path, change.data))
-            exists[change.path] = not isinstance(change, Delete)
+                possible += self._missing_parents(path, exists)
+                possible.append(Create(path, change.data))
+            exists[path] = not isinstance(change, Delete)
         return possible
 
-    def _check_epoch(self, controller_epoch: int) -> None:
+    def _removed(self, paths: Iterable[str]) -> list[Change]:
+        """Znodes that nobody knows of, with all that is below them."""
+        removed: list[Change] = []
+        for path in paths:
+            removed += self._removed(_children(path, self._client.get_children_async(path)) or ())
+            removed.append(Delete(path))
+        return removed
+
+    def _missing_parents(self, path: str, exists: dict[str, bool]) -> list[Change]:
+        parent = path.rpartition("/")[0]
+        if not parent or exists.get(parent, False):
+            return []
+        if parent not in exists and self._client.exists(parent) is not None:
+            exists[parent] = True
+            return []
+        exists[parent] = True
+        return [*self._missing_parents(parent, exists), Create(parent)]
+
+    def _epoch_version(self, controller_epoch: int) -> int:
+        """The version of the epoch's znode while this is the epoch in it; an election changes both."""
         try:
-            stat = self._client.exists(CONTROLLER_EPOCH)
+            data, stat = self._client.get(CONTROLLER_EPOCH)
         except NoNodeError:
-            stat = None
-        if controller_epoch < 1 or stat is None or stat.version != controller_epoch:
+            raise StaleControllerEpoch from None
+        if controller_epoch < 1 or data != str(controller_epoch).encode():
             raise StaleControllerEpoch
+        version: int = stat.version
+        return version
 
     def _make_roots(self) -> None:
         for path in ("/moldau", ROOT, f"{ROOT}/log", f"{ROOT}/snapshot"):
@@ -281,6 +310,14 @@ class ZnodeLog:
             f"The znode {path} cannot be used as the metadata of this cluster ({why}): restore it from a "
             "backup."
         )
+
+
+def _children(path: str, answer: Any) -> list[str] | None:
+    """The paths below a znode; None when it is not there."""
+    try:
+        return [f"{path}/{name}" for name in answer.get()]
+    except NoNodeError:
+        return None
 
 
 def _parts(path: str, records: Sequence[Record]) -> list[Create]:

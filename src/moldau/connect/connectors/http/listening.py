@@ -123,6 +123,7 @@ class Receiving:
             _Paths(self._shape.topic_of, self._receive),
             media_types=("application/json", ANY),
             body_types=(ANY,),
+            takes_foreign_pages=True,
         )
         limits = Limits(
             max_body_bytes=bounds.max_body_bytes,

@@ -48,6 +48,12 @@ def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: Wo
         raise ConfigException(f"{RUNTIME}=spark needs {_CHECKPOINTS} in the worker's settings: a folder")
 
 
+def checkpoint_folder(checkpoints: str, connector: str) -> Path:
+    """Below ``checkpoints``, and one for each connector, whatever it is called."""
+    name = connector.replace("%", "%25").replace("/", "%2F")
+    return Path(checkpoints) / (name if name.strip(".") else name.replace(".", "%2E"))
+
+
 class SparkSinkBody:
     def __init__(
         self, parts: TaskParts, connector: SinkConnector, config: Mapping[str, str], worker: WorkerSettings
@@ -74,7 +80,7 @@ class SparkSinkBody:
         session = session_of(self._worker)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
         reader = session.readStream.format("moldau").options(**self._reading())
-        folder = Path(self._worker.given[_CHECKPOINTS]) / name.replace("/", "%2F")
+        folder = checkpoint_folder(self._worker.given[_CHECKPOINTS], name)
         write = _Write(self._connector.class_name, name, dict(self._parts.settings), self._config)
         writer = reader.load().writeStream.queryName(f"connect-{name}")
         return (

@@ -38,6 +38,9 @@ JOIN_WITH_SKIPPED_ASSIGNMENT = 9
 JOIN_WITH_REBALANCE_TIMEOUT = 1
 SYNC_WITH_PROTOCOL = 5
 
+#: Characters of a client's id in the ids of its members, which have to fit a string of the protocol.
+_LONGEST_PREFIX = 1_000
+
 
 class Join:
     """Handles one JoinGroup request."""
@@ -88,7 +91,7 @@ class Join:
     def _new_member(self) -> None:
         instance_id = self.request.group_instance_id
         prefix = self.client.client_id if instance_id is None else instance_id
-        member_id = f"{prefix}-{self.operation.new_id()}"
+        member_id = f"{prefix[:_LONGEST_PREFIX]}-{self.operation.new_id()}"
         if instance_id is not None:
             if instance_id in self.group.static_members:
                 self._replace_static_member(instance_id, member_id)

@@ -24,6 +24,9 @@ from moldau.protocol.messages.sync_group import SyncGroupResponse
 #: The session of a new member, which cannot send heartbeats before it knows its member id.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
+#: While nobody has joined, a group looks again no sooner, whatever timeout its members ask for.
+_SHORTEST_WAIT_MS = 1_000
+
 _CAN_REBALANCE = (ClassicState.EMPTY, ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE)
 
 
@@ -189,7 +192,7 @@ def complete_join(operation: Operation, group: ClassicGroup) -> None:
         remove_member(operation, group, member_id)
     if group.members and not group.elect_leader_of_joined():
         # Only static members are left and none of them has joined: wait until their sessions end.
-        operation.set_timer(join_timer(group), group.rebalance_timeout_ms)
+        operation.set_timer(join_timer(group), max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS))
         return
     group.start_next_generation(operation.now_ms)
     if group.state is ClassicState.EMPTY:

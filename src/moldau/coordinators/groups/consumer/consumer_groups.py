@@ -48,6 +48,9 @@ class ConsumerGroups:
         self._groups = groups
         self._environment = environment
         self.cluster = ClusterView(environment)
+        #: The group that somebody has joined last, and of which topics that one may know: it may be new, and
+        #: made by the records of this join.
+        self._newest: tuple[str, Callable[[str], bool] | None] = ("", None)
         self.appliers: dict[type, Callable[[Any], None]] = {
             records.ConsumerGroupMetadata: self._apply_metadata,
             records.ConsumerGroupMetadataTombstone: self._apply_tombstone,
@@ -91,6 +94,8 @@ class ConsumerGroups:
         if group is None:
             group = ConsumerGroup(record.group_id)
             self._groups[record.group_id] = group
+            if self._newest[0] == record.group_id:
+                group.may_describe = self._newest[1]
         group.established = True
         return group
 
@@ -132,7 +137,12 @@ class ConsumerGroups:
         else:
             group = self._existing_or_new(operation, request.group_id)
             request.member_id = request.member_id or self._new_member_id(operation)
-        return heartbeats.Heartbeat(self._update(operation, group), request, client).decide()
+            self._newest = request.group_id, client.may_describe
+        answer = heartbeats.Heartbeat(self._update(operation, group), request, client).decide()
+        replaced = self._groups.get(request.group_id)
+        if isinstance(replaced, ClassicGroup):
+            migration.release(operation, replaced)
+        return answer
 
     def _new_member_id(self, operation: Operation) -> str:
         return (self._environment.new_member_id or operation.new_id)()

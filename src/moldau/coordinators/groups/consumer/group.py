@@ -4,12 +4,12 @@ The group epoch grows with every change of members, subscriptions or topics. The
 epoch for which the target assignment was computed, and the member epoch is the assignment epoch that a member
 has reached.
 
-Invariant: everything but ``checked_metadata_version`` and ``awaited_requests`` is hard state, and is written
-by the appliers in ``consumer_groups`` alone.
+Invariant: everything but ``checked_metadata_version``, ``may_describe`` and ``awaited_requests`` is hard
+state, and is written by the appliers in ``consumer_groups`` alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from moldau.coordinators.groups.consumer import records
@@ -44,6 +44,9 @@ class ConsumerGroup:
         self.owners: dict[Partition, str] = {}
         #: The version of the topics that the group was last compared with; -1 for none. Soft state.
         self.checked_metadata_version = -1
+        #: Whether the member that spoke last may know of a topic: regular expressions mean no other topics.
+        #: Soft state; None where everybody may know of all, or nobody has spoken yet.
+        self.may_describe: Callable[[str], bool] | None = None
         #: The request ("join" or "sync") that is expected from members with the classic protocol. Soft state.
         self.awaited_requests: dict[str, str] = {}
 

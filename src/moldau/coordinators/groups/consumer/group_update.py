@@ -108,6 +108,8 @@ class GroupUpdate:
         differs = False
         for expression in expressions:
             topics = self.cluster.matching(expression)
+            if self.group.may_describe is not None:
+                topics = tuple(filter(self.group.may_describe, topics))
             known = self._resolved.get(expression)
             if known is not None and known.topics == topics:
                 continue

@@ -103,6 +103,9 @@ class Heartbeat:
 
     def decide(self) -> ConsumerGroupHeartbeatResponse:
         update, group, operation = self.update, self.group, self.update.operation
+        if group.may_describe is None and self._client.may_describe is not None:
+            group.checked_metadata_version = -1  # expressions may have been resolved without anybody's rights
+        group.may_describe = self._client.may_describe
         self._check_group_size()
         known = self._known_member()
         member = self._updated(known)
@@ -209,7 +212,7 @@ class Heartbeat:
             and not request.server_assignor
             and request.instance_id in (None, member.instance_id)
             and member.classic is None
-            and (member.client_id, member.client_host) == self._client
+            and (member.client_id, member.client_host) == self._client[:2]
         )
 
     def _is_full(self) -> bool:

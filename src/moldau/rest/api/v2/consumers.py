@@ -14,7 +14,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.protocol.errors import KafkaError
 from moldau.rest import problems
-from moldau.rest.api.call import RestCall, entries_of, number_of, partition_of
+from moldau.rest.api.call import LARGEST_LONG, RestCall, entries_of, number_of, partition_of
 from moldau.rest.consumers.instance import ConsumerInstance
 from moldau.rest.consumers.settings import read_settings
 from moldau.rest.consumers.subscription import read_subscription
@@ -47,9 +47,8 @@ async def create(call: RestCall) -> Any:
         # does one whose owner does not answer: it has died, and the group does not know yet.
         if not call.proxy.consumers.has(name) and there != peers.url and call.may_try(there):
             raise Elsewhere(there)
-    render = call.proxy.renders(settings.format)
-    call.proxy.consumers.create(name, session, settings, render)
     link = call.link("consumers", group_id, "instances", name.name)
+    call.proxy.consumers.create(name, session, settings, call.proxy.renders(settings.format))
     return {"instance_id": name.name, "base_uri": link}
 
 
@@ -148,7 +147,8 @@ async def commit(call: RestCall) -> Any:
         metadata = each.get("metadata") or ""
         if not isinstance(metadata, str):
             raise problems.unprocessable("metadata is a text")
-        offsets[partition_of(each)] = CommittedOffset(number_of(each, "offset") + 1, -1, metadata)
+        done = number_of(each, "offset", LARGEST_LONG - 1)
+        offsets[partition_of(each)] = CommittedOffset(done + 1, -1, metadata)
     await _check_partitions(call, list(offsets))
     await instance.commit(offsets)
     return Answer(status=204)

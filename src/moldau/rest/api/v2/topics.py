@@ -24,13 +24,13 @@ from moldau.rest.api.v2.offsets import answer_text, offset, offset_text, offset_
 from moldau.rest.formats import BY_MEDIA_TYPE, Format
 from moldau.rest.plain_records import PlainRecords, read_plain
 from moldau.rest.producing import (
-    MIN_OWN_BATCH,
+    MIN_IN_COLUMNS,
     OutgoingRecord,
-    fit_one_batch,
     fits_batches,
     one_by_one,
     send_all,
     send_plain,
+    size_of,
 )
 from moldau.rest.schema_formats import WantedSchema, Writer
 from moldau.rest.sessions import Session
@@ -163,14 +163,13 @@ async def _produce_plain(session: Session, topic: str, records: PlainRecords, pa
     known = await session.topic(topic, partition=partition)
     if partition is not None and partition >= len(known.partitions):
         raise problems.partition_not_found()
-    producer = await session.producer()
-    count = len(records.values)
-    limit = producer.options.batch_size_bytes
-    is_small = count >= MIN_OWN_BATCH and fit_one_batch(records, limit)
-    if count < MIN_OWN_BATCH or not (is_small or fits_batches(records, limit)):
+    batches = await session.batches()
+    count, limit = len(records.values), batches.producer.options.batch_size_bytes
+    size = size_of(records)
+    if count < MIN_IN_COLUMNS or (size > limit and not fits_batches(records, limit)):
         outcomes = await send_all(session, topic, one_by_one(records, partition))
         return answer_text(map(offset_text, outcomes))
-    written = await send_plain(producer, topic, records, partition, len(known.partitions), is_small=is_small)
+    written = await send_plain(batches, topic, records, partition, len(known.partitions), size=size)
     return answer_text(offset_texts(written, count))
 
 

@@ -10,6 +10,7 @@ client that reads no reports, or a cluster that is slow, stops the stream and fi
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,9 +26,12 @@ from moldau.rest.json_stream import ObjectSplitter, StreamError
 from moldau.rest.producing import OutgoingRecord
 from moldau.rest.schema_formats import WantedSchema, Writer
 from moldau.rest.sessions import Session
+from moldau.web.call import ClientGone
 from moldau.web.json_text import read_json
-from moldau.web.problems import Problem
+from moldau.web.problems import Problem, http_problem
 from moldau.web.routes import Streamed
+
+log = logging.getLogger("moldau.rest")
 
 #: Records of one stream whose outcome is not known yet.
 _MAX_WAITING = 1_000
@@ -79,13 +83,17 @@ async def _all(lines: list[bytes]) -> AsyncIterator[bytes]:
 async def _stream(call: RestCall, session: Session) -> AsyncIterator[bytes]:
     """Reads records and writes reports at the same time."""
     waiting: asyncio.Queue[_Sent | Problem | None] = asyncio.Queue(_MAX_WAITING)
+    session.users += 1  # a stream may go on for longer than a session that nobody uses
     reading = asyncio.create_task(_read(call, session, waiting), name="rest-produce")
     try:
         while (sent := await waiting.get()) is not None:
             yield _line(await _outcome(call, sent))
     finally:
         reading.cancel()
+        while not waiting.empty():  # so that the task has space for its last word
+            waiting.get_nowait()
         await asyncio.gather(reading, return_exceptions=True)
+        session.users -= 1
 
 
 async def _read(call: RestCall, session: Session, waiting: "asyncio.Queue[_Sent | Problem | None]") -> None:
@@ -108,6 +116,11 @@ async def _read(call: RestCall, session: Session, waiting: "asyncio.Queue[_Sent 
         await waiting.put(problems.bad_request(f"The request is no JSON: {error}"))
     except TimeoutError:
         await waiting.put(Problem(408, 408, "No record came for too long"))
+    except ClientGone:
+        pass  # what came is sent, and nobody is left to read its reports
+    except Exception:  # a bug of ours: without a word the client would see nothing but the end
+        log.exception("request %s failed", call.request_id)
+        await waiting.put(http_problem(500))
     finally:
         await waiting.put(None)
 
@@ -151,10 +164,10 @@ async def _data(
     if not isinstance(given, dict) or not given.keys() <= _DATA_FIELDS:
         raise problems.bad_request(f"{part} is an object with type and data")
     kind = given.get("type")
-    if kind is not None and kind != "STRING" and kind not in BY_TYPE:
+    if kind is not None and not (isinstance(kind, str) and (kind == "STRING" or kind in BY_TYPE)):
         names = ", ".join((*BY_TYPE, "STRING"))
         raise problems.bad_request(f"the type of the {part} is one of {names}")
-    form = BY_TYPE.get(kind) if isinstance(kind, str) else None
+    form = None if kind is None else BY_TYPE.get(kind)
     data = given.get("data")
     if kind == "STRING" or (form is not None and not form.has_schema):
         encoded = _plain(kind, form, data, part)
@@ -233,7 +246,7 @@ def _headers(given: Any) -> list[tuple[str, bytes | None]]:
 
 
 def _timestamp(given: Any) -> int | None:
-    """Milliseconds since 1970, from a date and time, or as they are."""
+    """Milliseconds since 1970, from a date and time, or as they are; no record is older."""
     if given is None:
         return None
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 53:
@@ -244,7 +257,10 @@ def _timestamp(given: Any) -> int | None:
         raise problems.bad_request("timestamp is a date and time such as 2021-02-05T19:14:42Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    since = round(moment.timestamp() * 1000)
+    if since < 0:
+        raise problems.bad_request("timestamp is before 1970")
+    return since
 
 
 # Reports -----------------------------------------------------------------------------------------------
