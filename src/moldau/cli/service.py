@@ -41,8 +41,8 @@ _tls_client_ca_option = click.option(
     type=FILE,
     help="Authorities (PEM) that have to have signed the certificate of each client.",
 )
-open_option = click.option(
-    "--open", "is_open", is_flag=True, help="Let everybody in who reaches --host, without a login."
+_open_option = click.option(
+    "--open", "is_open", is_flag=True, help="Let everybody in who reaches the address, without a login."
 )
 log_level_option = click.option(
     "--log-level",
@@ -66,8 +66,8 @@ def port_option(port: int) -> Callable[[_F], _F]:
 
 
 def user_options(command: _F) -> _F:
-    """Adds ``--user`` and ``--user-file``, whose values ``credentials`` reads."""
-    return _user_option(_user_file_option(command))
+    """Adds ``--user`` and ``--user-file``, whose values ``credentials`` reads, and ``--open``."""
+    return _user_option(_user_file_option(_open_option(command)))
 
 
 def tls_key_options(command: _F) -> _F:

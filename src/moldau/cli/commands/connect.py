@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moldau.cli.output import log_to_stderr
+from moldau.cli.service import FILE, credentials, log_level_option, user_options
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
@@ -21,35 +24,12 @@ if TYPE_CHECKING:
     from moldau.connect.worker.server import Ready
 
 _EXTRA = "Next: pip install 'moldau[connect]'"
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-_USERS = click.option(
-    "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use REST; may be repeated."
-)
-_USER_FILE = click.option(
-    "--user-file", type=_FILE, help="A file with one NAME:PASSWORD on each line, in place of --user."
-)
-_OPEN = click.option(
-    "--open",
-    "is_open",
-    is_flag=True,
-    help="Let everybody in who reaches the address of listeners, without a login.",
-)
-_LOG_LEVEL = click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
 
 
 @click.command()
-@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
-@_USERS
-@_USER_FILE
-@_OPEN
-@_LOG_LEVEL
+@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
+@user_options
+@log_level_option
 def connect(
     worker: Path, users: tuple[str, ...], user_file: Path | None, is_open: bool, log_level: str
 ) -> None:
@@ -63,9 +43,8 @@ def connect(
     Example:
       moldau connect worker.properties
     """
-    _log(log_level)
+    log_to_stderr(log_level)
     try:
-        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
@@ -82,12 +61,10 @@ def connect(
 
 
 @click.command()
-@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
-@click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
-@_USERS
-@_USER_FILE
-@_OPEN
-@_LOG_LEVEL
+@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
+@click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
+@user_options
+@log_level_option
 def connect_standalone(
     worker: Path,
     connectors: tuple[Path, ...],
@@ -105,9 +82,8 @@ def connect_standalone(
     Example:
       moldau connect-standalone worker.properties source.properties sink.properties
     """
-    _log(log_level)
+    log_to_stderr(log_level)
     try:
-        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
@@ -123,12 +99,6 @@ def connect_standalone(
         raise click.ClickException(str(error)) from error
     options = StandaloneOptions(settings, configs, credentials(users, user_file), security, is_open)
     _run(partial(serve, options))
-
-
-def _log(level: str) -> None:
-    from moldau.cli.output import log_to_stderr
-
-    log_to_stderr(level)
 
 
 def read_file(path: Path) -> dict[str, str]:

@@ -19,7 +19,6 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
-    open_option,
     port_option,
     run_service,
     tls_of,
@@ -47,7 +46,6 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
 @click.option("--group", default="schema-registry", show_default=True, help="The group of all instances.")
 @click.option("--read-only", is_flag=True, help="Answer questions only; never lead, never write.")
 @user_options
-@open_option
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @log_level_option

@@ -17,7 +17,6 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
-    open_option,
     port_option,
     rate_option,
     run_service,
@@ -58,7 +57,6 @@ _EXTRA = "Next: pip install 'moldau[rest]'"
 )
 @click.option("--alone", is_flag=True, help="Look for no other proxies.")
 @user_options
-@open_option
 @click.option(
     "--pass-login",
     is_flag=True,

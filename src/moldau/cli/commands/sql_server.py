@@ -16,7 +16,6 @@ from moldau.cli.service import (
     credentials,
     host_option,
     log_level_option,
-    open_option,
     port_option,
     rate_option,
     run_service,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 @click.option("--no-queries", is_flag=True, help="Refuse statements whose queries would be kept.")
 @click.option("--service-id", default="default_", show_default=True, help="What /info says.")
 @user_options
-@open_option
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @rate_option
