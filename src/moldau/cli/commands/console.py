@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from moldau.console.masks import Mask
     from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
+    from moldau.web.server import ListenerOptions
+    from moldau.web.tls import TlsOptions
 
 _EXTRA = "Next: pip install 'moldau[console]'"
 
@@ -136,7 +138,6 @@ def console(
     log_to_stderr(log_level)
     try:
         from moldau.console.settings import ConsoleSettings
-        from moldau.web.server import ListenerOptions
     except ImportError as error:
         raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
     login = login or oidc_file is not None
@@ -147,13 +148,7 @@ def console(
         clusters, hidden = _clusters(own, clusters_file, masks)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(
-                host,
-                _port(host, port),
-                tls=tls_of(tls_cert, tls_key),
-                stop_timeout_seconds=2,
-                is_open=True,  # the pages ask for a login, or it is meant: this was checked above
-            ),
+            _listener(host, port, tls_of(tls_cert, tls_key)),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
             oidc=None if oidc_file is None else _oidc(oidc_file),
             shared_services=shared_services,
@@ -171,6 +166,13 @@ def _check_host(host: str) -> None:
             f"--host {host} opens the console to the network, and everybody could change everything: "
             "add --login, or --open if that is meant"
         )
+
+
+def _listener(host: str, port: int | None, tls: "TlsOptions | None") -> "ListenerOptions":
+    """Open, because the pages ask for a login, or it is meant: ``_check_host`` has looked."""
+    from moldau.web.server import ListenerOptions
+
+    return ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2, is_open=True)
 
 
 def _port(host: str, wanted: int | None) -> int:
