@@ -4,12 +4,13 @@ one POST.
 Nothing can be written and nothing executed: what a broker's settings are is the business of its configs.
 
 Invariant: a request that cannot be answered is answered with an error of its own; the others of the same
-POST are not touched by it.
+POST are not touched by it. Requests are answered step by step, so that others have their turn: a broker has
+ten MBeans for each of its partitions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from moldau.metrics.mbeans import BadName, MBeans, ObjectName, attribute_types
@@ -17,6 +18,10 @@ from moldau.metrics.mbeans import BadName, MBeans, ObjectName, attribute_types
 PROTOCOL = "7.2"
 #: Requests in one POST, and MBeans that one pattern may read.
 _REQUESTS_MOST = 1000
+
+
+#: An answer, after pauses.
+Steps: TypeAlias = Generator[None, None, Any]
 
 
 class _Refused(Exception):
@@ -31,30 +36,31 @@ class Jolokia:
         """``product``: vendor, product and version, as ``version`` shows them."""
         self._mbeans = mbeans
         self._product = dict(product)
-        self._answers: dict[str, Callable[[Mapping[str, Any], float], Any]] = {
+        self._answers: dict[str, Callable[[Mapping[str, Any], float], Steps]] = {
             "version": self._version,
             "read": self._read,
             "list": self._list,
             "search": self._search,
         }
 
-    def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> dict[str, Any]:
+    def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> Steps:
         """A GET; ``path`` is what follows ``/jolokia``, still percent-encoded."""
-        try:
-            return self._one(_from_path(path, query), now, now_ms)
-        except _Refused as refusal:
-            return _error({}, refusal, now_ms)
+        return (yield from self._one(_from_path(path, query), now, now_ms))
 
-    def post(self, body: Any, now: float, now_ms: int) -> Any:
+    def post(self, body: Any, now: float, now_ms: int) -> Steps:
         """A POST; ``body`` is the JSON that came."""
         if isinstance(body, list):
             if len(body) > _REQUESTS_MOST:
                 message = f"{len(body)} requests in one POST; {_REQUESTS_MOST} are allowed"
                 return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
-            return [self._one(each, now, now_ms) for each in body]
-        return self._one(body, now, now_ms)
+            answers = []
+            for each in body:
+                answer = yield from self._one(each, now, now_ms)
+                answers.append(answer)
+            return answers
+        return (yield from self._one(body, now, now_ms))
 
-    def _one(self, request: Any, now: float, now_ms: int) -> dict[str, Any]:
+    def _one(self, request: Any, now: float, now_ms: int) -> Steps:
         asked = request if isinstance(request, dict) else {}
         try:
             kind = asked.get("type")
@@ -64,7 +70,7 @@ class Jolokia:
                     "java.lang.IllegalArgumentException",
                     f"No type with name '{kind}' exists here; there are {', '.join(self._answers)}",
                 )
-            value = self._answers[kind.lower()](asked, now)
+            value = yield from self._answers[kind.lower()](asked, now)
         except _Refused as refusal:
             return _error(asked, refusal, now_ms)
         except BadName as error:
@@ -79,7 +85,8 @@ class Jolokia:
 
     # --- the four kinds of requests -------------------------------------------------------------
 
-    def _version(self, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+    def _version(self, asked: Mapping[str, Any], now: float) -> Steps:
+        yield
         info = {"product": self._product["product"], "vendor": self._product["vendor"]}
         return {
             "agent": self._product["version"],
@@ -88,39 +95,51 @@ class Jolokia:
             "config": {"agentId": self._product["agent"], "agentType": "moldau"},
         }
 
-    def _search(self, asked: Mapping[str, Any], now: float) -> list[str]:
+    def _search(self, asked: Mapping[str, Any], now: float) -> Steps:
         pattern = ObjectName.parse(_text(asked, "mbean"))
         canonical = _canonical(asked)
-        return [name.written(canonical) for name, _, _ in self._mbeans.find(pattern)]
+        names = []
+        for each in self._mbeans.steps(pattern):
+            yield
+            if each is not None:
+                names.append(each.name.written(canonical))
+        return names
 
-    def _read(self, asked: Mapping[str, Any], now: float) -> Any:
+    def _read(self, asked: Mapping[str, Any], now: float) -> Steps:
         wanted = ObjectName.parse(_text(asked, "mbean"))
         names = _attributes(asked.get("attribute"))
         single = isinstance(asked.get("attribute"), str) and names is not None and len(names) == 1
         found: dict[str, Any] = {}
-        for name, metrics, values in self._mbeans.find(wanted):
-            shown = self._mbeans.attributes(name, metrics, values, now)
+        for each in self._mbeans.steps(wanted):
+            yield
+            if each is None:
+                continue
+            shown = self._mbeans.attributes(*each, now)
             if names is not None:
-                shown = {each: shown[each] for each in names if each in shown}
+                shown = {name: shown[name] for name in names if name in shown}
                 if wanted.is_pattern and not shown:
                     continue
-                missing = [each for each in names if each not in shown]
+                missing = [name for name in names if name not in shown]
                 if missing and not wanted.is_pattern:
                     message = f"No such attribute: {missing[0]}"
                     raise _Refused(404, "javax.management.AttributeNotFoundException", message)
-            written = {each: _json(value) for each, value in shown.items()}
+            written = {name: _json(value) for name, value in shown.items()}
             if not wanted.is_pattern:
                 return next(iter(written.values())) if single else written
-            found[name.written(_canonical(asked))] = written
+            found[each.name.written(_canonical(asked))] = written
         if not found:
             what = "No MBean with attributes for pattern" if wanted.is_pattern else "No MBean"
             message = f"{what} {wanted.written(False)} found"
             raise _Refused(404, "javax.management.InstanceNotFoundException", message)
         return found
 
-    def _list(self, asked: Mapping[str, Any], now: float) -> Any:
+    def _list(self, asked: Mapping[str, Any], now: float) -> Steps:
         listed: dict[str, dict[str, Any]] = {}
-        for name, metrics, _ in self._mbeans.find(ObjectName("*", (), and_more=True)):
+        for found in self._mbeans.steps(ObjectName("*", (), and_more=True)):
+            yield
+            if found is None:
+                continue
+            name, metrics, _ = found
             shown: dict[str, Any] = {}
             for metric in metrics.values():
                 for each, java in attribute_types(metric).items():

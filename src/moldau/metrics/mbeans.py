@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from moldau.base.wildcards import MAX_QUESTION_MARKS, like
 from moldau.metrics.instruments import PERCENTILES, Histogram, Rates
 from moldau.metrics.readings import Keys, Reading, Sources, Value
 from moldau.metrics.table import Kind, Metric
@@ -50,6 +51,8 @@ class ObjectName(NamedTuple):
             match = _PROPERTY.match(rest, position)
             if match is None or match[1] in properties:
                 raise BadName(f"Invalid character or key in the name of an MBean: {text}")
+            if _has_star(match[2]) and match[2].count("?") > MAX_QUESTION_MARKS:
+                raise BadName(f"Too many question marks in the pattern: {text}")
             properties[match[1]] = match[2]
             position = match.end()
         if not properties and not and_more:
@@ -85,10 +88,7 @@ def _has_star(text: str) -> bool:
 
 
 def _like(pattern: str, text: str) -> bool:
-    if not _has_star(pattern):
-        return pattern == text
-    parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return like(text, pattern) if _has_star(pattern) else pattern == text
 
 
 def object_name(metric: Metric, keys: Keys) -> ObjectName:
@@ -117,6 +117,14 @@ def attribute_types(metric: Metric) -> dict[str, str]:
     return values
 
 
+class Found(NamedTuple):
+    """An MBean, its metrics and its values, each by attribute."""
+
+    name: ObjectName
+    metrics: dict[str, Metric]
+    values: dict[str, Value]
+
+
 class MBeans:
     """All MBeans of a process; rates are kept from the first time that a counter is looked at."""
 
@@ -125,22 +133,26 @@ class MBeans:
         self._started = started
         self._rates: dict[ObjectName, Rates] = {}
 
-    def find(self, wanted: ObjectName) -> Iterator[tuple[ObjectName, dict[str, Metric], dict[str, Value]]]:
-        """Every MBean that fits, its metrics and its values, each by attribute."""
+    def find(self, wanted: ObjectName) -> Iterator[Found]:
+        """Every MBean that fits."""
+        return (found for found in self.steps(wanted) if found is not None)
+
+    def steps(self, wanted: ObjectName) -> Iterator[Found | None]:
+        """The same, with None for each that does not fit: whoever looks at many may pause."""
         several: dict[ObjectName, tuple[dict[str, Metric], dict[str, Value]]] = {}
         for reading in self._readings(wanted):
             metric = reading.metric
             for keys, value in reading.values:
                 name = object_name(metric, keys)
                 if not wanted.matches(name):
-                    continue
-                if metric.name is not None:
-                    yield name, {"Value": metric}, {"Value": value}
+                    yield None
+                elif metric.name is not None:
+                    yield Found(name, {"Value": metric}, {"Value": value})
                 else:
                     metrics, values = several.setdefault(name, ({}, {}))
                     metrics[metric.attribute], values[metric.attribute] = metric, value
         for name, (metrics, values) in several.items():
-            yield name, metrics, values
+            yield Found(name, metrics, values)
 
     def _readings(self, wanted: ObjectName) -> Iterator[Reading]:
         type_ = dict(wanted.properties).get("type", "*")

@@ -55,7 +55,8 @@ class LogSources:
             yield Reading(names.PARTITION[name], self._of_partitions(value))
 
     def _of_partitions(self, value: Callable[[Partition], int]) -> Iterator[tuple[Keys, Value]]:
-        for each in self._replicas:
+        # Whoever reads this pauses in between, and topics come and go meanwhile.
+        for each in tuple(self._replicas):
             leads = each.leading is not None
             yield _place(each), int(value(each)) if leads else 0
 
@@ -71,7 +72,7 @@ class LogSources:
             yield Reading(names.LOG[name], self._of_logs(value))
 
     def _of_logs(self, value: Callable[[Log], int]) -> Iterator[tuple[Keys, Value]]:
-        for each in self._replicas:
+        for each in tuple(self._replicas):
             if each.log is not None:
                 yield _place(each), value(each.log)
 

@@ -120,13 +120,13 @@ class Monitoring:
         if request.method == "POST":
             try:
                 body = json.loads(request.body)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 answer: Any = {"error": f"the body is no JSON: {error}", "status": 400}
             else:
-                answer = self._jolokia.post(body, now, now_ms)
+                answer = await in_turns(self._jolokia.post(body, now, now_ms))
         else:
             path = request.path.removeprefix("/jolokia")
-            answer = self._jolokia.get(path, request.query, now, now_ms)
+            answer = await in_turns(self._jolokia.get(path, request.query, now, now_ms))
         return Response(json.dumps(answer).encode(), _JSON)
 
     # --- health ---------------------------------------------------------------------------------
