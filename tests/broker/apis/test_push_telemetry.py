@@ -63,9 +63,11 @@ def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, len(content)]) + content
 
 
-def otlp_sum(name: str, value: float) -> bytes:
+def otlp_sum(name: str, value: float, **attributes: str) -> bytes:
     """A MetricsData message with one sum that grows, as the difference to the last push."""
     point = bytes([4 << 3 | 1]) + struct.pack("<d", value)
+    for key, text in attributes.items():
+        point += field(7, field(1, key.encode()) + field(2, field(1, text.encode())))
     total = field(1, point) + bytes([2 << 3, 1, 3 << 3, 1])
     metric = field(1, name.encode()) + field(7, total)
     return field(1, field(2, field(2, metric)))
@@ -80,3 +82,27 @@ def test_what_was_pushed_is_shown_and_differences_add_up(ask: Ask) -> None:
     lines = [line for line in ask.broker.node.services.telemetry.exposition() if 'client_id="tester"' in line]
     shown = [line for line in lines if line.startswith("org_apache_kafka_producer_record_send_total{")]
     assert shown[-1].endswith(" 42.0\n")
+
+
+def test_no_client_can_break_a_scrape_or_speak_for_the_broker(ask: Ask) -> None:
+    """One line that Prometheus does not take costs it the whole scrape."""
+    client, subscription = joined(ask)
+    telemetry = ask.broker.node.services.telemetry
+    pushes = (
+        otlp_sum("9lives", 1.0),
+        otlp_sum("kafka.server.ReplicaManager.UnderReplicatedPartitions", 7.0),
+        otlp_sum("org.apache.kafka.x", 2.0, __name__="up", client_id="somebody else"),
+        otlp_sum("org.apache.kafka.y", 3.0) + otlp_sum("org.apache.kafka-y", 4.0),
+    )
+    for each in pushes:
+        assert push(ask, client, subscription, each) == 0
+        ask.broker.clock.advance(301)
+    lines = [line for line in telemetry.exposition() if not line.startswith("#")]
+    own = [line for line in lines if 'client_id="tester"' in line]
+    names = [line.partition("{")[0] for line in own]
+    assert names.count("org_apache_kafka_y_total") == 1
+    assert "client_9lives_total" in names
+    assert not any(name.startswith(("kafka_", "9")) for name in names)
+    (odd,) = (line for line in own if line.startswith("org_apache_kafka_x_total"))
+    assert '{name__="up",' in odd
+    assert 'client_id="somebody else"' not in "".join(lines)

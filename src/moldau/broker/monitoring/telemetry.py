@@ -31,6 +31,10 @@ _INSTANCES_MOST = 16_384
 #: Clients whose numbers are kept, and numbers of each.
 _PUSHERS_MOST = 1_000
 _NUMBERS_MOST = 1_000
+#: Characters of a number's name and attributes; those of Kafka's clients have about a hundred.
+_NAME_MOST = 500
+#: What Kafka's clients call their metrics. Others have a name that is none of the broker's own.
+_USUAL = "org_apache_kafka_"
 #: A push may be this much larger than its compressed bytes, at the most.
 _UNCOMPRESSED_MOST = 8 * 1024 * 1024
 #: What lets a client ask again before its time.
@@ -160,7 +164,9 @@ class ClientTelemetry:
         try:
             for name, attributes, value, is_delta, is_total in decode_metrics(data):
                 key = (name, attributes)
-                if key not in known.numbers and len(known.numbers) >= _NUMBERS_MOST:
+                if key not in known.numbers and (
+                    len(known.numbers) >= _NUMBERS_MOST or _length(name, attributes) > _NAME_MOST
+                ):
                     continue
                 known.numbers[key] = known.numbers.get(key, 0.0) + value if is_delta else value
                 if is_total:
@@ -182,29 +188,40 @@ class ClientTelemetry:
         yield one(names.TELEMETRY_PUSHES, self.pushes)
 
     def exposition(self, *, openmetrics: bool = False) -> Iterable[str]:
-        """What clients pushed, as Prometheus reads it."""
-        families: dict[str, list[str]] = {}
+        """What clients pushed, as Prometheus reads it; nothing that they say spoils the rest of a scrape."""
+        families: dict[str, dict[str, float]] = {}
         totals: set[str] = set()
         for pushed in self.pushed.values():
             for (name, attributes), value in pushed.numbers.items():
-                written = "".join(each if each.isalnum() and each.isascii() else "_" for each in name) or "_"
+                written = _plain(name)
+                written = written if written.startswith(_USUAL) else f"client_{written}"
                 grows = name in pushed.totals
                 if grows:
                     written = written.removesuffix("_total") + "_total"
                     totals.add(written)
-                labels = pushed.labels | {_label(key): text for key, text in attributes}
-                line = f"{written}{braces(tuple(labels), tuple(labels.values()))} {number(value)}\n"
-                families.setdefault(written, []).append(line)
-        for name, lines in families.items():
+                labels = {_label(key): text for key, text in attributes} | pushed.labels
+                # By the labels as they are written: two names of a client may come to the same one here.
+                families.setdefault(written, {})[braces(tuple(labels), tuple(labels.values()))] = value
+        for name, series in families.items():
             kind = "counter" if name in totals else "gauge"
             shown = name.removesuffix("_total") if openmetrics and kind == "counter" else name
             yield f"# HELP {shown} Pushed by clients (KIP-714)\n# TYPE {shown} {kind}\n"
-            yield from lines
+            for written, value in series.items():
+                yield f"{name}{written} {number(value)}\n"
+
+
+def _length(name: str, attributes: tuple[tuple[str, str], ...]) -> int:
+    return len(name) + sum(len(key) + len(text) for key, text in attributes)
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() and each.isascii() else "_" for each in name)
 
 
 def _label(name: str) -> str:
-    plain = "".join(each if each.isalnum() and each.isascii() else "_" for each in name) or "_"
-    return f"_{plain}" if plain[0].isdigit() else plain
+    """A label that Prometheus takes: no digit comes first, and two underscores are its own."""
+    plain = _plain(name).lstrip("_")
+    return plain if plain and not plain[0].isdigit() else f"attribute_{plain}"
 
 
 def subscription_of(image: ClusterImage, properties: Mapping[str, str]) -> tuple[tuple[str, ...], int]:
