@@ -125,6 +125,10 @@ async def take_backup(
         await _broker_configs(cluster),
         schemas_file,
     )
+    newest = await asyncio.to_thread(latest_run, store)
+    if newest is not None and (previous is None or newest.run_id != previous.run_id):
+        # Whoever prunes takes the files of this run for leftovers: they are older than a whole run.
+        raise BackupError(f"the run {newest.run_id} was made at the same time: run this one again")
     await asyncio.to_thread(store.put, manifest_name(run_id), write_manifest(run))
     return run
 
