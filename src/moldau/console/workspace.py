@@ -226,15 +226,16 @@ class Workspace:
         """How far each group is behind; one that cannot be asked for is left out."""
         asked = await self.groups()
 
-        async def committed(group: str) -> dict[TopicPartition, int]:
+        async def committed(group: str) -> dict[TopicPartition, int] | None:
             try:
                 found = await asked.committed(group)
             except KafkaError:
-                return {}
+                return None
             return {tp: each.offset for tp, each in found.items() if isinstance(each, CommittedOffset)}
 
         names = sorted(groups)
-        offsets = dict(zip(names, await asyncio.gather(*map(committed, names)), strict=True))
+        answers = zip(names, await asyncio.gather(*map(committed, names)), strict=True)
+        offsets = {group: found for group, found in answers if found is not None}
         missing = {tp for each in offsets.values() for tp in each} - (ends or {}).keys()
         known = {**(ends or {}), **(await self.offsets(sorted(missing), LATEST))}
         return {

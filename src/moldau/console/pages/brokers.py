@@ -9,10 +9,12 @@ from moldau.client.admin.replicas import PREFERRED, elect_leaders, ongoing_moves
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, changing
 from moldau.console.markup.html import Content, link, number_cell, number_head, p, table, tag
-from moldau.console.markup.layout import badge, card, heading, live
+from moldau.console.markup.layout import badge, card, heading, left_out, live
 from moldau.console.markup.words import count, size
 from moldau.console.workspace import Snapshot, Workspace
 from moldau.protocol.errors import KafkaError
+
+_MOST_MOVES = 200
 
 
 async def brokers(call: ConsoleCall) -> Any:
@@ -83,7 +85,7 @@ async def _moves(call: ConsoleCall, workspace: Workspace) -> Content:
         return card("Moves", p(in_words(error), class_="note"))
     snapshot = await workspace.snapshot()
     rows = []
-    for partition, move in sorted(moves.items())[:200]:
+    for partition, move in sorted(moves.items())[:_MOST_MOVES]:
         topic = snapshot.topics.get(partition.topic)
         isr = topic.partitions[partition.partition].isr if topic is not None else ()
         arrived = [each for each in move.adding if each in isr]
@@ -97,7 +99,11 @@ async def _moves(call: ConsoleCall, workspace: Workspace) -> Content:
             ]
         )
     columns = ["Partition", "Replicas", "Coming", "Going", "Progress"]
-    return card("Moves", table(columns, rows, empty="No replica is being moved."))
+    return card(
+        "Moves",
+        table(columns, rows, empty="No replica is being moved."),
+        left_out(len(moves), _MOST_MOVES, "partition"),
+    )
 
 
 def _balance(call: ConsoleCall, snapshot: Snapshot) -> Content:
