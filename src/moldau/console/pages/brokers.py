@@ -46,7 +46,7 @@ async def brokers(call: ConsoleCall) -> Any:
                     badge("controller", "good") if broker.node_id == snapshot.cluster.controller_id else None,
                     badge("fenced", "bad") if broker.node_id in snapshot.cluster.fenced else None,
                 ],
-                broker.address,
+                tag("td", broker.address, class_="whole"),
                 broker.rack or "–",
                 number_cell([count(leads), tag("small", f" of {count(preferred)} preferred")]),
                 number_cell(count(holds)),
