@@ -21,8 +21,7 @@ async def brokers(call: ConsoleCall) -> Any:
     """Brokers, what they lead and hold, and moves that are under way."""
     workspace = await call.workspace()
     snapshot = await workspace.snapshot()
-    admin = await workspace.admin()
-    directories = await admin.describe_log_dirs()
+    directories = await workspace.log_directories()
     partitions = [(topic.name, each) for topic in snapshot.topics.values() for each in topic.partitions]
     rows = []
     for broker in sorted(snapshot.cluster.brokers, key=lambda each: each.node_id):
@@ -33,7 +32,7 @@ async def brokers(call: ConsoleCall) -> Any:
             1 for _, each in partitions if broker.node_id in each.replicas and broker.node_id not in each.isr
         )
         found = directories.get(broker.node_id)
-        held = total = usable = 0
+        held, total, usable = -1, 0, 0
         if found is not None and not isinstance(found, KafkaError):
             held = sum(replica.size for directory in found for replica in directory.replicas.values())
             total = sum(max(0, directory.total_bytes) for directory in found)
