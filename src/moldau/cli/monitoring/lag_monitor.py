@@ -5,6 +5,7 @@ seen is kept in a file of JSON lines, which is rolled once; a monitor that start
 was.
 
 Invariant: changes nothing in the cluster. A group that cannot be looked at is passed over, and said so once.
+While the cluster is away nothing is said of groups but what the last look has shown.
 """
 
 import json
@@ -58,12 +59,30 @@ class LagMonitor:
         self._file = history_file
         self._say = say
         self._unreadable: set[str] = set()
+        #: What went wrong with the last look, or with its lines in the file; "" where nothing did.
+        self._trouble = ""
+        self._looked_at_ms: int | None = None
         self.history = LagHistory() if history_file is None else read_history(history_file)
+
+    async def try_to_look(self) -> None:
+        """One look; what goes wrong is said once: a monitor outlives the trouble that it is there to see."""
+        trouble = ""
+        try:
+            await self.look()
+        except KafkaError as error:
+            trouble = f"the cluster cannot be looked at: {error}"
+        except OSError as error:
+            trouble = f"what was seen cannot be written to {self._file}: {error.strerror}"
+        if trouble != self._trouble:
+            self._say(trouble or "the cluster is looked at again")
+        self._trouble = trouble
 
     async def look(self) -> None:
         """One look at every group."""
         lines = []
-        for listing in await Groups(self._cluster).list():
+        listed = await Groups(self._cluster).list()
+        self._looked_at_ms = self._clock.now_ms()
+        for listing in listed:
             if not listing.is_consumer_group:
                 continue
             now_ms = self._clock.now_ms()
@@ -89,7 +108,8 @@ class LagMonitor:
             out.writelines(f"{line}\n" for line in lines)
 
     def status(self, group: str) -> GroupStatus:
-        return self.history.status(group, self._clock.now_ms())
+        now_ms = self._clock.now_ms() if self._looked_at_ms is None else self._looked_at_ms
+        return self.history.status(group, now_ms)
 
     # --- over HTTP: Burrow's paths, and Prometheus' -----------------------------------------------
 
