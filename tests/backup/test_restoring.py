@@ -19,6 +19,7 @@ from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.rules.filters import name_filter
+from moldau.mirror.source import Bounds, source_bounds
 from moldau.mirror.topics import own_configs
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
@@ -106,7 +107,25 @@ def test_what_was_deleted_after_a_time_comes_back(
     chosen = choose(read_runs(store), at_ms=moment_ms).records
     restore(b, store, chosen, at_ms=moment_ms)
     for topic in ("orders", "gone"):
-        assert [bytes(each.value) for each in b.records(topic)] == [b"0", b"1", b"2", b"3", b"4"]
+        assert [bytes(each.value or b"") for each in b.records(topic)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_left_out(
+    pair: tuple[Broker, Broker], store: LocalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = pair
+    for topic in ("gone", "orders"):
+        a.create_topic(topic)
+        a.produce(topic, b"x")
+    bounds_of = source_bounds
+
+    async def meanwhile(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        if partitions[0].topic == "gone":
+            raise_errors(await Admin(cluster).delete_topics(["gone"]))
+        return await bounds_of(cluster, partitions)
+
+    monkeypatch.setattr(taking, "source_bounds", meanwhile)
+    assert list(take(a, store, clock).topics) == ["orders"]
 
 
 def test_two_runs_at_the_same_time(
