@@ -72,6 +72,8 @@ class Console:
     streams: int = 0
     #: Queries of SQL that may run at the same time; each has a thread.
     queries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    #: Downloads that may be made at the same time; each keeps its records until it is whole.
+    downloads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     cookie: str = "moldau-console"
     secure: bool = False
     #: Whom people log in with, where that is not the cluster itself.

@@ -25,8 +25,9 @@ from moldau.console.workspace import Workspace
 #: Records that are read for one page, over all partitions.
 _MOST_READ = 2_000
 _PAGE_SECONDS = 10.0
-#: Keys and values that one page or one search keeps: records may have megabytes.
-_MOST_BYTES = 64 * 1024 * 1024
+#: Keys and values that one page keeps, and one search: records may have megabytes, and more when decoded.
+_PAGE_BYTES = 16 * 1024 * 1024
+_SEARCH_BYTES = 64 * 1024 * 1024
 _DECODED_AT_ONCE = 500
 #: How much of one partition an answer of a broker brings.
 _PARTITION_BYTES = 512 * 1024
@@ -254,7 +255,7 @@ async def read_ranges(
         return [], {}, True
     kept: dict[TopicPartition, deque[ConsumerRecord]] = {partition: deque() for partition in ranges}
     taken = dict.fromkeys(ranges, 0)
-    room = dict.fromkeys(ranges, _MOST_BYTES // len(ranges))
+    room = dict.fromkeys(ranges, _PAGE_BYTES // len(ranges))
     reached = {partition: start for partition, (start, _) in ranges.items()}
     most = limit if each is None else each
 
@@ -356,8 +357,8 @@ async def search(
 def _end_of(progress: Progress, limit: int, left: float, seconds: float) -> str:
     if progress.matched >= limit:
         return f"stopped after {limit} records that fit"
-    if progress.bytes >= _MOST_BYTES:
-        return f"stopped after {_MOST_BYTES >> 20} MiB of records that fit"
+    if progress.bytes >= _SEARCH_BYTES:
+        return f"stopped after {_SEARCH_BYTES >> 20} MiB of records that fit"
     return f"stopped after {seconds:.0f} s" if left <= 0 else ""
 
 

@@ -132,12 +132,28 @@ def test_large_records_are_paged_by_their_bytes(
     """A page of a topic with records of a megabyte would take the memory of the machine."""
     from tests.console.conftest import Page
 
-    monkeypatch.setattr("moldau.console.records._MOST_BYTES", 1_000)
+    monkeypatch.setattr("moldau.console.records._PAGE_BYTES", 1_000)
     page = console.get("/topics/orders/messages", **first)
     seen = ids(page)
     assert 2 <= len(seen) < 40
     assert seen[:2] == ([0, 1] if first else [119, 118])
     while (on := re.search(r'<a href="([^"]*[?&;](?:at|before)=[^"]*)">(?:Next|←)', page.text)) is not None:
+        page = Page(console.http.get(on[1].replace("&amp;", "&")))
+        seen += ids(page)
+    assert sorted(seen) == list(range(120))
+
+
+def test_a_search_keeps_no_more_than_a_few_bytes(
+    console: Any, orders: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.console.conftest import Page
+
+    monkeypatch.setattr("moldau.console.records._SEARCH_BYTES", 200)
+    monkeypatch.setattr("moldau.console.records._DECODED_AT_ONCE", 5)
+    page = console.get("/topics/orders/messages", filter="value.price >= 0", noscript="1")
+    seen = ids(page)
+    assert len(seen) == 5
+    while (on := re.search(r'href="([^"]*)">Search on', page.text)) is not None:
         page = Page(console.http.get(on[1].replace("&amp;", "&")))
         seen += ids(page)
     assert sorted(seen) == list(range(120))

@@ -541,22 +541,23 @@ async def download_messages(call: ConsoleCall) -> Any:
             ends = await _newest_ends(call, workspace, wanted)
             each = max(1, downloads.MAX_RECORDS // len(wanted.partitions))
             starts = {tp: max(begin, ends[tp] - each) for tp, begin in starts.items() if tp in ends}
-    records: list[ShownRecord] = []
-    whole = False
-    async for some, progress in search(
-        workspace,
-        masks,
-        starts,
-        wanted.wanted(),
-        limit=downloads.MAX_RECORDS,
-        seconds=30.0,
-        level=level,
-        ends=ends,
-    ):
-        records += some
-        whole = progress.done >= progress.total
-    call.note("download", f"{wanted.topic.name}: {len(records)} records as {form}")
-    data = await workspace.blocking(lambda: downloads.made(form, records))
+    async with call.console.downloads:
+        records: list[ShownRecord] = []
+        whole = False
+        async for some, progress in search(
+            workspace,
+            masks,
+            starts,
+            wanted.wanted(),
+            limit=downloads.MAX_RECORDS,
+            seconds=30.0,
+            level=level,
+            ends=ends,
+        ):
+            records += some
+            whole = progress.done >= progress.total
+        call.note("download", f"{wanted.topic.name}: {len(records)} records as {form}")
+        data = await workspace.blocking(lambda: downloads.made(form, records))
     name = f"{wanted.topic.name}{'' if whole else '-part'}.{'jsonl' if form == 'json' else form}"
     return download(data, downloads.media_type(form), name)
 
