@@ -106,6 +106,15 @@ def test_many_requests_in_one_post_fail_one_by_one(jolokia: Jolokia) -> None:
     assert answers[3]["error_type"] == "javax.management.InstanceNotFoundException"
 
 
+def test_all_requests_of_a_post_have_one_bound(jolokia: Jolokia, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand patterns for everything would fill the broker's memory."""
+    monkeypatch.setattr("moldau.metrics.jolokia._MBEANS_MOST", 5)
+    everything = {"type": "read", "mbean": "*:*"}
+    answers = whole(jolokia.post([everything, everything, {"type": "list"}], 1.0, 0))
+    assert [each["status"] for each in answers] == [200, 400, 400]
+    assert "ask for fewer" in answers[1]["error"]
+
+
 def test_a_post_has_a_bound(jolokia: Jolokia) -> None:
     answer = whole(jolokia.post([{"type": "version"}] * 1001, 1.0, 0))
     assert answer["status"] == 400

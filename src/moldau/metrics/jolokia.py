@@ -16,8 +16,9 @@ from urllib.parse import unquote
 from moldau.metrics.mbeans import BadName, MBeans, ObjectName, attribute_types
 
 PROTOCOL = "7.2"
-#: Requests in one POST, and MBeans that one pattern may read.
+#: Requests in one POST, and MBeans that they may bring together: twice those of ten thousand partitions.
 _REQUESTS_MOST = 1000
+_MBEANS_MOST = 250_000
 
 
 #: An answer, after pauses.
@@ -31,12 +32,28 @@ class _Refused(Exception):
         self.java = java
 
 
+class _Look:
+    """The time of an answer, and how much of it there may still be."""
+
+    __slots__ = ("_left", "now")
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self._left = _MBEANS_MOST
+
+    def take(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            message = f"more than {_MBEANS_MOST} MBeans in one request: ask for fewer"
+            raise _Refused(400, "java.lang.IllegalStateException", message)
+
+
 class Jolokia:
     def __init__(self, mbeans: MBeans, product: Mapping[str, str]) -> None:
         """``product``: vendor, product and version, as ``version`` shows them."""
         self._mbeans = mbeans
         self._product = dict(product)
-        self._answers: dict[str, Callable[[Mapping[str, Any], float], Steps]] = {
+        self._answers: dict[str, Callable[[Mapping[str, Any], _Look], Steps]] = {
             "version": self._version,
             "read": self._read,
             "list": self._list,
@@ -45,22 +62,23 @@ class Jolokia:
 
     def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> Steps:
         """A GET; ``path`` is what follows ``/jolokia``, still percent-encoded."""
-        return (yield from self._one(_from_path(path, query), now, now_ms))
+        return (yield from self._one(_from_path(path, query), _Look(now), now_ms))
 
     def post(self, body: Any, now: float, now_ms: int) -> Steps:
         """A POST; ``body`` is the JSON that came."""
+        look = _Look(now)
         if isinstance(body, list):
             if len(body) > _REQUESTS_MOST:
                 message = f"{len(body)} requests in one POST; {_REQUESTS_MOST} are allowed"
                 return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
             answers = []
             for each in body:
-                answer = yield from self._one(each, now, now_ms)
+                answer = yield from self._one(each, look, now_ms)
                 answers.append(answer)
             return answers
-        return (yield from self._one(body, now, now_ms))
+        return (yield from self._one(body, look, now_ms))
 
-    def _one(self, request: Any, now: float, now_ms: int) -> Steps:
+    def _one(self, request: Any, look: _Look, now_ms: int) -> Steps:
         asked = request if isinstance(request, dict) else {}
         try:
             kind = asked.get("type")
@@ -70,7 +88,7 @@ class Jolokia:
                     "java.lang.IllegalArgumentException",
                     f"No type with name '{kind}' exists here; there are {', '.join(self._answers)}",
                 )
-            value = yield from self._answers[kind.lower()](asked, now)
+            value = yield from self._answers[kind.lower()](asked, look)
         except _Refused as refusal:
             return _error(asked, refusal, now_ms)
         except BadName as error:
@@ -85,7 +103,7 @@ class Jolokia:
 
     # --- the four kinds of requests -------------------------------------------------------------
 
-    def _version(self, asked: Mapping[str, Any], now: float) -> Steps:
+    def _version(self, asked: Mapping[str, Any], look: _Look) -> Steps:
         yield
         info = {"product": self._product["product"], "vendor": self._product["vendor"]}
         return {
@@ -95,17 +113,18 @@ class Jolokia:
             "config": {"agentId": self._product["agent"], "agentType": "moldau"},
         }
 
-    def _search(self, asked: Mapping[str, Any], now: float) -> Steps:
+    def _search(self, asked: Mapping[str, Any], look: _Look) -> Steps:
         pattern = ObjectName.parse(_text(asked, "mbean"))
         canonical = _canonical(asked)
         names = []
         for each in self._mbeans.steps(pattern):
             yield
             if each is not None:
+                look.take()
                 names.append(each.name.written(canonical))
         return names
 
-    def _read(self, asked: Mapping[str, Any], now: float) -> Steps:
+    def _read(self, asked: Mapping[str, Any], look: _Look) -> Steps:
         wanted = ObjectName.parse(_text(asked, "mbean"))
         names = _attributes(asked.get("attribute"))
         single = isinstance(asked.get("attribute"), str) and names is not None and len(names) == 1
@@ -114,7 +133,8 @@ class Jolokia:
             yield
             if each is None:
                 continue
-            shown = self._mbeans.attributes(*each, now)
+            look.take()
+            shown = self._mbeans.attributes(*each, look.now)
             if names is not None:
                 shown = {name: shown[name] for name in names if name in shown}
                 if wanted.is_pattern and not shown:
@@ -133,12 +153,13 @@ class Jolokia:
             raise _Refused(404, "javax.management.InstanceNotFoundException", message)
         return found
 
-    def _list(self, asked: Mapping[str, Any], now: float) -> Steps:
+    def _list(self, asked: Mapping[str, Any], look: _Look) -> Steps:
         listed: dict[str, dict[str, Any]] = {}
         for found in self._mbeans.steps(ObjectName("*", (), and_more=True)):
             yield
             if found is None:
                 continue
+            look.take()
             name, metrics, _ = found
             shown: dict[str, Any] = {}
             for metric in metrics.values():

@@ -52,6 +52,9 @@ def history(broker: Broker, tmp_path: Path) -> Path:
             assert 'moldau_lag_partition_status{group="billing",topic="orders",partition="0"} 5' in scraped
             listed = await monitor.answer(Request("GET", "/v3/kafka/local/consumer", {}, {}))
             assert json.loads(listed.body)["consumers"] == ["billing"]
+            monitor.history.take("a b/č", {}, 0)
+            odd = await monitor.answer(Request("GET", "/v3/kafka/local/consumer/a%20b%2F%C4%8D/lag", {}, {}))
+            assert odd.status == 200
             missing = await monitor.answer(Request("GET", "/v3/kafka/local/consumer/nobody/lag", {}, {}))
             assert missing.status == 404
             return monitor

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from moldau.base.clock import Clock, stopwatch
 from moldau.base.http_server import Request, Response
@@ -114,7 +115,7 @@ class LagMonitor:
     # --- over HTTP: Burrow's paths, and Prometheus' -----------------------------------------------
 
     async def answer(self, request: Request) -> Response:
-        parts = [part for part in request.path.split("/") if part]
+        parts = [unquote(part) for part in request.path.split("/") if part]
         if parts == ["metrics"]:
             text = "".join(exposition(self.readings(), stopwatch()))
             return Response(text.encode(), PROMETHEUS_TYPE)
