@@ -24,7 +24,7 @@ help:
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in less than two minutes on two cores"
 	@echo "make test-connect connectors against MariaDB, Redis, S3, Cassandra, HDFS and HBase too, and workers killed twenty times"
-	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
+	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear, the image"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes; QUICK=1: ten)"
@@ -122,8 +122,8 @@ test-connect: servers-all java
 
 # Prometheus comes from Debian, with root; without it its tests are left out.
 test-operations: servers-all
-	@command -v prometheus >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
-		apt-get install -y -qq prometheus >/dev/null; } || echo "no Prometheus: its tests are left out"
+	@for each in prometheus buildah debootstrap; do command -v $$each >/dev/null || { [ "$$(id -u)" = 0 ] && \
+		apt-get update -qq && apt-get install -y -qq $$each >/dev/null; } || echo "no $$each: its tests are left out"; done
 	@MOLDAU_TEST_OPERATIONS=1 $(BIN)/pytest tests/operations --timeout 1200
 
 test: lint java chromium servers

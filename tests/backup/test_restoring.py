@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from moldau.backup import restoring, taking
-from moldau.backup.manifest import BackupError, Chunk, Run, manifest_name, write_manifest
+from moldau.backup.manifest import BackupError, Chunk, GroupOffset, Run, manifest_name, write_manifest
 from moldau.backup.restoring import RestoreOptions, cut_offset, pieces, restore_topics
 from moldau.backup.runs import choose, problems, read_runs
 from moldau.backup.taking import Wanted, take_backup
@@ -19,6 +19,7 @@ from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.rules.filters import name_filter
+from moldau.mirror.source import Bounds, source_bounds
 from moldau.mirror.topics import own_configs
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
@@ -82,6 +83,68 @@ def write(broker: Broker, topic: str, values: list[bytes], **options: object) ->
     for at, value in enumerate(values):
         producer.produce(topic, value, b"k%d" % (at % 7), at % 2, headers=[("n", b"%d" % at), ("none", None)])
     assert producer.flush(60) == 0
+
+
+@pytest.mark.slow
+def test_what_was_deleted_after_a_time_comes_back(
+    pair: tuple[Broker, Broker], store: LocalStore, clock: Clock
+) -> None:
+    a, b = pair
+    for topic in ("orders", "gone"):
+        a.create_topic(topic, configs={"retention.ms": "-1"})
+        for at in range(5):
+            a.produce(topic, b"%d" % at, timestamp_ms=1_600_000_000_000 + at)
+    take(a, store, clock)
+    moment_ms = clock()
+
+    async def accident(cluster: Cluster) -> None:
+        raise_errors(await Admin(cluster).delete_records({TopicPartition("orders", 0): 4}))
+        raise_errors(await Admin(cluster).delete_topics(["gone"]))
+
+    ask(a, accident)
+    a.produce("orders", b"later", timestamp_ms=moment_ms + 1)
+    take(a, store, clock)
+    chosen = choose(read_runs(store), at_ms=moment_ms).records
+    restore(b, store, chosen, at_ms=moment_ms)
+    for topic in ("orders", "gone"):
+        assert [bytes(each.value or b"") for each in b.records(topic)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_left_out(
+    pair: tuple[Broker, Broker], store: LocalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = pair
+    for topic in ("gone", "orders"):
+        a.create_topic(topic)
+        a.produce(topic, b"x")
+    bounds_of = source_bounds
+
+    async def meanwhile(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        if partitions[0].topic == "gone":
+            raise_errors(await Admin(cluster).delete_topics(["gone"]))
+        return await bounds_of(cluster, partitions)
+
+    monkeypatch.setattr(taking, "source_bounds", meanwhile)
+    assert list(take(a, store, clock).topics) == ["orders"]
+
+
+def test_two_runs_at_the_same_time(
+    pair: tuple[Broker, Broker], store: LocalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of the one that began first would be removed as leftovers of the other."""
+    others: list[Run] = []
+
+    async def meanwhile(cluster: Cluster, wanted: Wanted) -> dict[str, tuple[GroupOffset, ...]]:
+        if not others:
+            others.append(Run("", None, 0, 0, {}))
+            others.append(await take_backup(cluster, store, wanted, now_ms=clock))
+        return {}
+
+    monkeypatch.setattr(taking, "_groups", meanwhile)
+    with pytest.raises(BackupError, match="at the same time"):
+        take(pair[0], store, clock)
+    assert read_runs(store) == others[1:]
+    take(pair[0], store, clock)
 
 
 @pytest.mark.slow

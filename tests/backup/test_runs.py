@@ -70,6 +70,40 @@ def test_which_run_a_restore_takes(runs: list[Run]) -> None:
         choose([])
 
 
+def test_a_time_before_a_topic_was_deleted_has_the_topic(runs: list[Run]) -> None:
+    """The accident that one goes back for: the run after it has the topic no more."""
+    first, second = runs
+    gone = replace(second, topics={})
+    assert choose([first, gone], at_ms=1500).records.topics == first.topics
+    assert choose([first, gone], at_ms=2500).records.topics == {}, "it was deleted before that"
+    assert choose([first, gone], run_id=gone.run_id).records.topics == {}
+
+
+@pytest.mark.parametrize(("newest_ms", "expected"), [(1_400, "new"), (1_600, "id")])
+def test_a_topic_that_was_made_again(runs: list[Run], newest_ms: int, expected: str) -> None:
+    """The new one is meant where it had records by then."""
+    first, second = runs
+    chunk = replace(second.chunks[-1], max_timestamp=newest_ms)
+    again = replace(second, topics={"orders": TopicBackup("new", {}, (PartitionBackup(0, 10, (chunk,)),))})
+    assert choose([first, again], at_ms=1500).records.topics["orders"].topic_id == expected
+
+
+def test_a_time_before_records_were_deleted_has_the_records(runs: list[Run]) -> None:
+    first, second = runs
+    (kept,) = (each for each in second.chunks if each not in first.chunks)
+
+    def emptied(start: int, chunks: tuple[Chunk, ...], **configs: str) -> Run:
+        topic = TopicBackup("id", configs, (PartitionBackup(start, 10, chunks),))
+        return replace(second, topics={"orders": topic})
+
+    partly = choose([first, emptied(5, (kept,))], at_ms=1500).records.topics["orders"].partitions
+    assert partly == second.topics["orders"].partitions
+    wholly = choose([first, emptied(10, ())], at_ms=1500).records.topics["orders"].partitions
+    assert wholly == (PartitionBackup(0, 10, tuple(first.chunks)),)
+    compacted = emptied(10, (), **{"cleanup.policy": "compact,delete"})
+    assert choose([first, compacted], at_ms=1500).records.topics == compacted.topics
+
+
 def test_a_whole_backup_has_no_problems(store: LocalStore, runs: list[Run]) -> None:
     assert [list(problems(store, run)) for run in runs] == [[], []]
 

@@ -108,6 +108,7 @@ def test_several_clusters_and_one_that_is_away(broker: Broker) -> None:
         away = browser.http.get("/c/away/topics")
         assert away.status_code == 502
         assert "See whether the brokers run" in away.text
+        assert "data-retry" in away.text, "the page asks again by itself, as it says"
         assert browser.http.get("/c/nowhere/topics").status_code == 404
         assert browser.get("/topics").status == 200
         browser.http.close()

@@ -47,7 +47,8 @@ class Tab:
         self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
 
     def _said(self, message: Any) -> None:
-        refused = "status of 400" in message.text  # a form that was meant to be refused
+        # A form that was meant to be refused, or a cluster that was meant to be away.
+        refused = "status of 400" in message.text or "status of 502" in message.text
         if message.type == "error" and not refused:
             self.wrong.append(message.text)
 
@@ -135,6 +136,26 @@ def test_refreshing_never_loses_what_is_typed(open_tab: Any, broker: Broker) -> 
     page.keyboard.press("r")
     page.locator(".figure", has_text="Records").first.get_by_text("1", exact=True).wait_for()
     assert page.locator("form[action$=delete] input[name=name]").input_value() == "fir"
+
+
+def test_a_page_says_that_it_is_old_and_comes_back_by_itself(open_tab: Any, broker: Broker) -> None:
+    broker.create_topic("first")
+    page = open_tab()
+    page.goto("/c/local/topics")
+    page.route("**/topics", lambda route: route.fulfill(status=502, body="away"))
+    page.keyboard.press("r")
+    page.get_by_text("does not answer. It is tried again by itself").wait_for()
+    broker.create_topic("second")
+    page.unroute("**/topics")
+    page.keyboard.press("r")
+    page.get_by_role("link", name="second", exact=True).wait_for()
+    assert page.locator("#stale").is_hidden()
+    trouble = '<div data-retry></div><script src="/assets/console.js"></script>'
+    page.route("**/brokers", lambda route: route.fulfill(status=502, content_type="text/html", body=trouble))
+    page.goto("/c/local/brokers")
+    page.unroute("**/brokers")
+    page.keyboard.press("r")
+    page.get_by_role("heading", name="Balance").wait_for()
 
 
 def test_hostile_records_run_nothing(open_tab: Any, broker: Broker) -> None:

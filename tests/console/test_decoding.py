@@ -29,6 +29,7 @@ from moldau.schemas.schema_id import id_prefix
         (b"\xff\xfe\x01", "bytes", "ff fe 01"),
         (b"a\x00b", "bytes", "61 00 62"),
         (b"[" * 100_000, "text", "[" * 100_000),
+        (b"[" * 900 + b"]" * 900, "text", "[" * 900 + "]" * 900),
     ],
 )
 def test_guesses(data: bytes, form: str, value: object) -> None:
@@ -65,6 +66,23 @@ def test_a_registry_that_is_down_is_asked_once_a_minute() -> None:
         found = decoder.decode(framed, (), topic="t", is_key=False)
         assert found.form == "bytes"
         assert "cannot be reached" in found.problem
+    assert len(asked) == 2
+
+
+def test_a_registry_that_does_not_answer_costs_one_timeout_for_all() -> None:
+    now = [0]
+    decoder = Decoder(RegistryClient("http://127.0.0.1:9", timeout_ms=500), lambda: now[0])
+    registry = decoder._registry
+    asked = []
+    assert registry is not None
+    original = registry.by_id
+    registry.by_id = lambda *given: (asked.append(given), original(*given))[1]  # type: ignore[method-assign]
+    for schema_id in range(20):
+        found = decoder.decode(id_prefix(schema_id) + b"x", (), topic="t", is_key=False)
+        assert "cannot be reached" in found.problem
+    assert len(asked) == 1
+    now[0] = 11_000
+    decoder.decode(id_prefix(21) + b"x", (), topic="t", is_key=False)
     assert len(asked) == 2
 
 

@@ -1,6 +1,6 @@
 """The image: what its file promises, what a linter says of it, and its health check against a real broker.
 
-No image is built here: that takes an engine and a registry of base images.
+No image is built here: `make test-operations` does it.
 """
 
 import json

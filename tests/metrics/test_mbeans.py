@@ -57,11 +57,18 @@ def test_patterns_find_names(beans: MBeans, pattern: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["kafka", "kafka:", "kafka:type", "kafka:type=a,type=b", "kafka:=x", "a:b=c=d"]
+    "text", ["kafka", "kafka:", "kafka:type", "kafka:type=a,type=b", "kafka:=x", "a:b=c=d", "a:b=" + "?" * 21]
 )
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(BadName):
         ObjectName.parse(text)
+
+
+def test_a_pattern_costs_no_more_than_the_name_is_long() -> None:
+    """Anybody who may look could hold the broker's thread for years with the regular expression of this."""
+    name = ObjectName.parse("kafka.log:type=Log,name=Size,topic=" + "a" * 249)
+    assert not ObjectName.parse("kafka.log:topic=" + "*a" * 40 + "*b,*").matches(name)
+    assert ObjectName.parse("kafka.log:topic=" + "*a" * 40 + "*,*").matches(name)
 
 
 def test_values_are_quoted_where_kafka_quotes_them() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.metrics.instruments import Histogram
-from moldau.metrics.otlp import NotOtlp, Point, decode_metrics, export_request
-from moldau.metrics.readings import Reading, one
+from moldau.metrics.otlp import NotOtlp, Point, decode_metrics, export_requests
+from moldau.metrics.readings import Reading, Value, one
 from moldau.metrics.table import Kind, Metric
 
 IN = Metric("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", "Bytes", Kind.METER, ("topic",), "bytes")
@@ -24,7 +24,7 @@ def test_each_kind_of_metric_is_sent_as_what_it_is() -> None:
     histogram = Histogram()
     histogram.record(2.0, 0.0)
     readings = [Reading(IN, [(("orders",), 9)]), one(LEADERS, 3), one(TIMES, histogram), one(NAME, "x")]
-    message = export_request(readings, {"service.name": "moldau"}, 1, 2, 0.0)
+    (message,) = export_requests(readings, {"service.name": "moldau"}, 1, 2, 0.0)
     (resource,) = message["resourceMetrics"]
     assert resource["resource"]["attributes"][0]["key"] == "service.name"
     first, second, third = resource["scopeMetrics"][0]["metrics"]
@@ -33,6 +33,23 @@ def test_each_kind_of_metric_is_sent_as_what_it_is() -> None:
     assert first["sum"]["dataPoints"][0]["attributes"][0]["value"] == {"stringValue": "orders"}
     assert second["gauge"]["dataPoints"][0]["asInt"] == "3"
     assert third["summary"]["dataPoints"][0]["count"] == "1"
+
+
+def test_many_numbers_are_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector refuses one that is too large."""
+    monkeypatch.setattr("moldau.metrics.otlp._POINTS_MOST", 2)
+    values: list[tuple[tuple[str, ...], Value]] = [((f"t{number}",), number) for number in range(3)]
+    messages = list(export_requests([Reading(IN, values), one(LEADERS, 3)], {}, 1, 2, 0.0))
+    sent = [
+        (metric["name"].rpartition("_")[0], len(each["dataPoints"]))
+        for message in messages
+        for metric in message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+        for kind in ("sum", "gauge")
+        if (each := metric.get(kind))
+    ]
+    name = "kafka_server_brokertopicmetrics_bytesin"
+    assert sent == [(name, 2), (name, 1), ("kafka_server_replicamanager", 1)]
+    assert list(export_requests([one(NAME, "x")], {}, 1, 2, 0.0)) == []
 
 
 def field(number: int, content: bytes) -> bytes:

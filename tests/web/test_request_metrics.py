@@ -25,9 +25,10 @@ def test_requests_are_counted_by_route_and_status(run_service):
 
 def test_a_method_that_a_client_made_up_is_no_label():
     counts = RequestCounts("Test", lambda: 0)
-    counts.answered("none", "BREW-COFFEE", 405, 0.1, 1.0)
+    for method in ("BREW-COFFEE", "BREW", "QZAB", "ž"):
+        counts.answered("none", method, 405, 0.1, 1.0)
     sources = Sources()
     counts.register(sources)
     (requests, _, in_flight) = sources
-    assert list(requests.values) == [(("Test", "none", "other", "405"), 1)]
+    assert list(requests.values) == [(("Test", "none", "other", "405"), 4)]
     assert list(in_flight.values) == [(("Test",), 0)]

@@ -5,7 +5,7 @@ Invariant: a file is deleted only when no manifest names it, and a manifest is d
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moldau.backup.manifest import (
     CHUNKS,
@@ -16,6 +16,7 @@ from moldau.backup.manifest import (
     PartitionBackup,
     Run,
     SavedFile,
+    TopicBackup,
     manifest_name,
     read_manifest,
 )
@@ -66,7 +67,10 @@ class Chosen:
 
 
 def choose(runs: list[Run], *, run_id: str | None = None, at_ms: int | None = None) -> Chosen:
-    """The run of this name, the newest, or for a time the first that has everything up to it."""
+    """The run of this name, the newest, or for a time the first that has everything up to it.
+
+    What the source had deleted by then is taken from the run before the time.
+    """
     if not runs:
         raise BackupError("there is no backup here: 'moldau backup create' makes one")
     if run_id is not None:
@@ -76,9 +80,47 @@ def choose(runs: list[Run], *, run_id: str | None = None, at_ms: int | None = No
         raise BackupError(f"there is no run {run_id}: 'moldau backup list' shows what there is")
     if at_ms is None:
         return Chosen(runs[-1], runs[-1])
-    records = next((run for run in runs if run.started_ms >= at_ms), runs[-1])
+    earlier = [run for run in runs if run.started_ms < at_ms]
+    later = runs[len(earlier) :]
+    records = later[0] if later else runs[-1]
+    if earlier and later:
+        records = _with_what_went(records, earlier[-1], at_ms)
     before = [run for run in runs if run.finished_ms <= at_ms]
     return Chosen(records, before[-1] if before else records)
+
+
+def _with_what_went(later: Run, earlier: Run, at_ms: int) -> Run:
+    """The later run, and what was deleted at the source since the earlier one.
+
+    Whoever goes back to a time is often after just that: topics that somebody deleted after it, or records.
+    """
+    topics = dict(later.topics)
+    for name, topic in earlier.topics.items():
+        topics[name] = _topic_then(later.topics.get(name), topic, at_ms)
+    return replace(later, topics=topics)
+
+
+def _topic_then(later: TopicBackup | None, earlier: TopicBackup, at_ms: int) -> TopicBackup:
+    if later is None:
+        return earlier
+    if later.topic_id != earlier.topic_id:
+        # It was deleted and made again: after the time, unless records tell otherwise.
+        chunks = (chunk for partition in later.partitions for chunk in partition.chunks)
+        return later if any(chunk.max_timestamp <= at_ms for chunk in chunks) else earlier
+    if any("compact" in each.configs.get("cleanup.policy", "") for each in (later, earlier)):
+        return later  # a tombstone that is gone would not be there to delete what comes back
+    partitions = list(later.partitions)
+    for index, before in enumerate(earlier.partitions[: len(partitions)]):
+        partitions[index] = _partition_then(partitions[index], before)
+    return replace(later, partitions=tuple(partitions))
+
+
+def _partition_then(later: PartitionBackup, earlier: PartitionBackup) -> PartitionBackup:
+    if later.log_start_offset <= earlier.log_start_offset:
+        return later
+    begin = later.chunks[0].first_offset if later.chunks else later.log_end_offset
+    older = tuple(chunk for chunk in earlier.chunks if chunk.next_offset <= begin)
+    return PartitionBackup(earlier.log_start_offset, later.log_end_offset, (*older, *later.chunks))
 
 
 def problems(store: Store, run: Run) -> Iterator[str]:

@@ -109,7 +109,12 @@ async def take_backup(
     for topic in sorted((t for t in found if t.name in wanted.topics), key=lambda t: t.name):
         before = None if previous is None or wanted.full else previous.topics.get(topic.name)
         earlier_ms = 0 if previous is None else previous.started_ms
-        topics[topic.name] = await _topic(source, topic, before, earlier_ms, started_ms)
+        try:
+            topics[topic.name] = await _topic(source, topic, before, earlier_ms, started_ms)
+        except KafkaError:
+            if await _is_there(cluster, topic):
+                raise
+            log.warning("%s was deleted while it was copied: it is left out", topic.name)
     schemas_file = None if schemas is None else saved(f"{SCHEMAS}{run_id}.jsonl", schemas)
     if schemas_file is not None and schemas is not None:
         await asyncio.to_thread(store.put, schemas_file.name, schemas)
@@ -125,8 +130,19 @@ async def take_backup(
         await _broker_configs(cluster),
         schemas_file,
     )
+    newest = await asyncio.to_thread(latest_run, store)
+    if newest is not None and (previous is None or newest.run_id != previous.run_id):
+        # Whoever prunes takes the files of this run for leftovers: they are older than a whole run.
+        raise BackupError(f"the run {newest.run_id} was made at the same time: run this one again")
     await asyncio.to_thread(store.put, manifest_name(run_id), write_manifest(run))
     return run
+
+
+async def _is_there(cluster: Cluster, topic: Topic) -> bool:
+    return any(
+        each.name == topic.name and each.topic_id == topic.topic_id and not each.error_code
+        for each in await cluster.topics(None)
+    )
 
 
 # Topics -----------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """Errors in plain words, and what to do next. Pure."""
 
+from moldau.client.registry.errors import RegistryError
 from moldau.protocol.errors import KafkaError
 
 #: By the name of the error code.
 _NEXT = {
-    "BROKER_NOT_AVAILABLE": "See whether the brokers run and the address is right; this page tries again.",
+    "BROKER_NOT_AVAILABLE": "See whether the brokers run, and whether the address is right.",
     "NETWORK_EXCEPTION": "The connection broke. Try again in a moment.",
     "REQUEST_TIMED_OUT": "The cluster took too long. Try again in a moment.",
     "UNKNOWN_TOPIC_OR_PARTITION": "The topic is not there, or you may not see it.",
@@ -37,6 +38,14 @@ def in_words(error: KafkaError) -> str:
     """What the cluster said, with the name of the error that every guide uses."""
     said = " ".join((error.message or "").split()).rstrip(".")
     return f"{said} ({error.code.name})" if said else error.code.name
+
+
+def registry_step(error: RegistryError) -> str:
+    if error.status in (401, 403):
+        return "The registry does not let this console do that: see the user that it was given for it."
+    if 400 <= error.status < 500:
+        return "The registry understands the question and refuses it: correct it and try again."
+    return "See whether the schema registry runs, and whether its address is right."
 
 
 def next_step(error: KafkaError) -> str:

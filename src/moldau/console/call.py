@@ -5,15 +5,15 @@ only; what it did, or did not, is in the audit. What a person typed wrong is a `
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
 from moldau.base.clock import Clock
 from moldau.client.registry.schema_registry import RegistryError
-from moldau.console.advice import in_words, next_step
+from moldau.console.advice import in_words, next_step, registry_step
 from moldau.console.audit import Audit
 from moldau.console.markup.html import Content, Markup, check_address, joined, path, tag
 from moldau.console.markup.layout import Frame, error_box, framed
@@ -39,6 +39,26 @@ class WrongInput(Exception):
     """What a person typed that cannot be used, in words."""
 
 
+class Refused(NamedTuple):
+    """A form that was not taken: it is shown again with what was typed, and with why."""
+
+    given: Mapping[str, str]
+    words: str
+    status: int
+    #: Which form of its page, where there are several.
+    form: str = ""
+
+
+#: What makes a form come again.
+REFUSALS = (WrongInput, KafkaError)
+
+
+def refused(given: Mapping[str, str], error: WrongInput | KafkaError, form: str = "") -> Refused:
+    if isinstance(error, WrongInput):
+        return Refused(given, str(error), 400, form)
+    return Refused(given, f"{in_words(error)}. {next_step(error)}", 502, form)
+
+
 @dataclass(slots=True)
 class Console:
     """The state that all requests share."""
@@ -52,6 +72,8 @@ class Console:
     streams: int = 0
     #: Queries of SQL that may run at the same time; each has a thread.
     queries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    #: Downloads that may be made at the same time; each keeps its records until it is whole.
+    downloads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     cookie: str = "moldau-console"
     secure: bool = False
     #: Whom people log in with, where that is not the cluster itself.
@@ -198,13 +220,16 @@ def guarded(handler: Handler) -> Handler:
         try:
             return await handle_refusals(call)
         except KafkaError as error:
-            box = error_box(in_words(error), next_step(error))
             if error.code in _NOT_THERE:
-                return call.show("Not there", box, status=404)
+                return call.show("Not there", error_box(in_words(error), next_step(error)), status=404)
+            box = error_box(in_words(error), next_step(error), retried=call.request.method == "GET")
         except RegistryError as error:
-            box = error_box(
-                error.message, "See whether the schema registry runs, and whether its address is right."
-            )
+            if error.status == 404:
+                box = error_box(error.message, "It was deleted, or was never registered: see the list.")
+                return call.show("Not there", box, status=404)
+            is_away = error.status == 0 or error.status >= 500
+            retried = is_away and call.request.method == "GET"
+            box = error_box(error.message, registry_step(error), retried=retried)
         return call.show("Not now", box, status=502)
 
     async def handle_refusals(call: ConsoleCall) -> Any:

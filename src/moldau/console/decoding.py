@@ -2,7 +2,8 @@
 
 Invariant: decoding never fails and never runs anything: what cannot be decoded is shown as bytes, with the
 reason. What is decoded is JSON: mappings, lists, texts, numbers, true, false and null. A schema is asked for
-once, and one that cannot be had is not asked for again within a minute.
+once, and one that cannot be had is not asked for again within a minute; nor is anything asked of a registry
+that has just not answered.
 """
 
 import base64
@@ -20,6 +21,10 @@ from moldau.serde.errors import SerdeError
 MAX_JSON_BYTES = 2 * 1024 * 1024
 _MAX_FAILED = 1_000
 _FAILED_MS = 60_000
+#: Who does not answer takes a timeout for each question: one is enough for a page of records.
+_AWAY_MS = 10_000
+#: Deeper values are shown as text: whoever writes them out again needs room on the stack, too.
+_MAX_DEPTH = 200
 _HEX_BYTES = 256
 
 
@@ -41,6 +46,8 @@ class Decoder:
         self._now_ms = now_ms
         self._readers: dict[str, Any] = {}
         self._failed: dict[SchemaRef, tuple[int, str]] = {}
+        #: When the registry did not answer, and what was said about it.
+        self._away: tuple[int, str] | None = None
 
     def decode(self, data: bytes | None, headers: Any, *, topic: str, is_key: bool) -> Decoded:
         """May ask the registry, which blocks: to be called in a thread where there is one."""
@@ -61,6 +68,8 @@ class Decoder:
         failed = self._failed.get(ref)
         if failed is not None and self._now_ms() - failed[0] < _FAILED_MS:
             return failed[1]
+        if self._away is not None and self._now_ms() - self._away[0] < _AWAY_MS:
+            return self._away[1]
         try:
             found = (
                 registry.by_id(ref.schema_id)
@@ -68,15 +77,19 @@ class Decoder:
                 else registry.by_guid(ref.guid or "")
             )
         except RegistryError as error:
+            if not error.status:
+                self._away = self._now_ms(), error.message
             if len(self._failed) >= _MAX_FAILED:
                 self._failed.clear()
             self._failed[ref] = (self._now_ms(), error.message)
             return error.message
         try:
-            value = self._reader(found.schema_type, is_key).deserialize(topic, data, headers)
+            value = plain(self._reader(found.schema_type, is_key).deserialize(topic, data, headers))
         except (SerdeError, ImportError) as error:
             return str(error)
-        return Decoded(plain(value), found.schema_type.lower(), str(ref))
+        except RecursionError:
+            return "it is nested too deep to be shown"
+        return Decoded(value, found.schema_type.lower(), str(ref))
 
     def _reader(self, schema_type: str, is_key: bool) -> Any:
         name = f"{schema_type} {is_key}"
@@ -144,8 +157,10 @@ def _hex(data: bytes) -> str:
     return data[:_HEX_BYTES].hex(" ") + more
 
 
-def plain(value: Any) -> Any:
-    """What a deserializer made, as JSON: times, decimals and the like as text."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """What a deserializer made, as JSON, all else as text. RecursionError where it is too deep."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -153,22 +168,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(each, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
+        return [plain(each, depth + 1) for each in value]
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return str(value)
 
 
-def finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity, though Python reads them."""
+def finite(value: Any, depth: int = 0) -> Any:
+    """JSON has no NaN and no infinity, though Python reads them. RecursionError when too deep."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list):
-        return [finite(each) for each in value]
+        return [finite(each, depth + 1) for each in value]
     if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
+        return {name: finite(each, depth + 1) for name, each in value.items()}
     return value
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from moldau.base.wildcards import compile_wildcards
+
 MAX_LENGTH = 2_000
 MAX_DEPTH = 50
 MAX_TOKENS = 500
@@ -147,6 +149,8 @@ class _Parser:
             return lambda record: left(record) is not _MISSING
         if self._take("in"):
             return self._in(left)
+        if self._take("matches"):
+            return self._matches(left)
         if token is not None and token.text in _COMPARISONS and self._take(token.text):
             compare, right = _COMPARISONS[token.text], self._operand()
             return lambda record: compare(left(record), right(record))
@@ -159,6 +163,15 @@ class _Parser:
             choices.append(self._operand())
         self._expect(")")
         return lambda record: any(_equal(left(record), each(record)) for each in choices)
+
+    def _matches(self, left: _Value) -> _Value:
+        token = self._peek()
+        if token is None or token.kind != "text":
+            raise self._wrong("a pattern in quotes")
+        self._next += 1
+        pattern = _ESCAPED.sub(r"\1", token.text[1:-1])
+        fits = compile_wildcards(pattern, "*", "?").fullmatch
+        return lambda record: isinstance(text := left(record), str) and fits(text) is not None
 
     def _operand(self) -> _Value:
         token = self._peek()
@@ -263,28 +276,6 @@ def _contains(left: Any, right: Any) -> bool:
     return isinstance(left, list) and any(_equal(each, right) for each in left)
 
 
-def _matches(left: Any, right: Any) -> bool:
-    return isinstance(left, str) and isinstance(right, str) and like(left, right)
-
-
-def like(text: str, pattern: str) -> bool:
-    """Whether a shell pattern with * and ? fits, in time that grows with length times stars, no worse."""
-    place = at = 0
-    star, resumed = -1, 0
-    while place < len(text):
-        if at < len(pattern) and pattern[at] == "*":
-            star, resumed = at, place
-            at += 1
-        elif at < len(pattern) and pattern[at] in ("?", text[place]):
-            place, at = place + 1, at + 1
-        elif star >= 0:
-            resumed += 1
-            place, at = resumed, star + 1
-        else:
-            return False
-    return pattern[at:].strip("*") == ""
-
-
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": _equal,
     "!=": lambda left, right: left is not _MISSING and right is not _MISSING and not _equal(left, right),
@@ -297,5 +288,4 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
         isinstance(left, str) and isinstance(right, str) and left.startswith(right)
     ),
     "endswith": lambda left, right: isinstance(left, str) and isinstance(right, str) and left.endswith(right),
-    "matches": _matches,
 }

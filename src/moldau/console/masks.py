@@ -3,7 +3,7 @@
     customers*:value.card            the field card of the values of topics whose names fit
     *:value.*.password               a field at any place below the value, at depth two
     payments:key                     whole keys
-    *:headers.authorization          a header
+    *:headers.authorization          a header; its name may have dots, as that of a field may
 
 Invariant: masking comes before filters, downloads and everything else, so that a filter cannot find out what
 it hides. A record that could not be decoded is hidden whole where any rule is about that part of it. Pure.
@@ -33,7 +33,9 @@ class Mask:
 def parse_mask(text: str) -> Mask:
     """ValueError where it is no rule."""
     topics, colon, place = text.strip().partition(":")
-    part, *steps = place.split(".")
+    part, dot, rest = place.partition(".")
+    # A header has no fields: all that follows is its name.
+    steps = [] if not dot else [rest] if part == "headers" else rest.split(".")
     if not colon or not topics or part not in _PARTS or any(not step for step in steps):
         raise ValueError(f"{text!r} is no mask: it has the form TOPICS:value.field, :key or :headers.name")
     return Mask(topics, part, tuple(steps))
@@ -45,6 +47,10 @@ class Masks:
 
     def of(self, topic: str) -> "TopicMasks":
         return TopicMasks([mask for mask in self._masks if mask.concerns(topic)])
+
+    def hide_as_much(self, topic: str, of: str) -> bool:
+        """Whether all that is hidden of one topic is hidden of another, which has the same records."""
+        return all(mask.concerns(topic) for mask in self._masks if mask.concerns(of))
 
 
 class TopicMasks:
@@ -60,6 +66,10 @@ class TopicMasks:
     def hides_part(self, part: str) -> bool:
         """Whether the raw bytes of a part may not be shown, as something in it is hidden."""
         return any(mask.part == part for mask in self._masks)
+
+    def header(self, name: str, text: str) -> str:
+        rules = (mask.steps for mask in self._masks if mask.part == "headers")
+        return HIDDEN if any(not steps or fnmatch.fnmatchcase(name, steps[0]) for steps in rules) else text
 
     def applied(self, part: str, value: Any) -> Any:
         """The part without what is hidden; the given value is not changed."""
@@ -77,9 +87,14 @@ def _hidden(value: Any, steps: tuple[str, ...], *, top: bool = True) -> Any:
     if isinstance(value, list):  # a rule goes through lists: their items have the fields
         return [_hidden(each, steps, top=top) for each in value]
     if isinstance(value, Mapping):
-        return {
-            name: _hidden(each, steps[1:], top=False) if fnmatch.fnmatchcase(str(name), steps[0]) else each
-            for name, each in value.items()
-        }
+        return {name: _field(str(name), each, steps) for name, each in value.items()}
     # A whole value that has no fields, though one is to be hidden, could hold anything.
     return HIDDEN if top else value
+
+
+def _field(name: str, value: Any, steps: tuple[str, ...]) -> Any:
+    """Several steps together may be one name that has dots."""
+    for count in range(1, len(steps) + 1):
+        if fnmatch.fnmatchcase(name, ".".join(steps[:count])):
+            value = _hidden(value, steps[count:], top=False)
+    return value

@@ -1,12 +1,13 @@
 """Records of a topic for people: a page of them, and searches through all of them.
 
-Invariant: what is read is bounded by number and by time, and masked before it leaves this file. Reading
-commits nothing and disturbs no group. A search goes on while the loop serves others: records are decoded in a
-thread.
+Invariant: what is read is bounded by number, by bytes and by time, and masked before it leaves this file.
+Reading commits nothing and disturbs no group. A search goes on while the loop serves others: records are
+decoded in a thread. Where a page or a search ends, the next one begins: no record falls between them.
 """
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,7 +17,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from moldau.client.consumer.consumer import END, Consumer, at_offset
 from moldau.client.consumer.fetched import ConsumerRecord
-from moldau.console.decoding import Decoded, shown
+from moldau.console.decoding import Decoded
 from moldau.console.expression import Predicate
 from moldau.console.masks import HIDDEN, TopicMasks
 from moldau.console.workspace import Workspace
@@ -24,6 +25,9 @@ from moldau.console.workspace import Workspace
 #: Records that are read for one page, over all partitions.
 _MOST_READ = 2_000
 _PAGE_SECONDS = 10.0
+#: Keys and values that one page keeps, and one search: records may have megabytes, and more when decoded.
+_PAGE_BYTES = 16 * 1024 * 1024
+_SEARCH_BYTES = 64 * 1024 * 1024
 _DECODED_AT_ONCE = 500
 #: How much of one partition an answer of a broker brings.
 _PARTITION_BYTES = 512 * 1024
@@ -52,8 +56,21 @@ class ShownRecord:
             "timestamp": self.timestamp,
             "key": self.key.value,
             "value": self.value.value,
-            "headers": dict(self.headers),
+            "headers": self._headers(),
         }
+
+    def _headers(self) -> dict[str, Any]:
+        """By name; of a name that comes several times all values are a list."""
+        found: dict[str, Any] = {}
+        for name, text in self.headers:
+            before = found.get(name)
+            if name not in found:
+                found[name] = text
+            elif isinstance(before, list):
+                before.append(text)
+            else:
+                found[name] = [before, text]
+        return found
 
 
 class Found(NamedTuple):
@@ -73,6 +90,8 @@ class Progress:
 
     scanned: int = 0
     matched: int = 0
+    #: Of the records that fit.
+    bytes: int = 0
     done: int = 0
     total: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -91,12 +110,14 @@ def prepare(workspace: Workspace, masks: TopicMasks, record: ConsumerRecord) -> 
     value = _masked(
         masks, "value", workspace.decoder.decode(record.value, headers, topic=topic, is_key=False)
     )
-    texts = [(name, shown(_header(data))) for name, data in headers[:_MAX_HEADERS]]
-    masked = [(name, str(masks.applied("headers", {name: text})[name])) for name, text in texts]
-    size = len(record.key or b"") + len(record.value or b"")
+    masked = [(name, masks.header(name, _header(data))) for name, data in headers[:_MAX_HEADERS]]
     return ShownRecord(
-        topic, record.partition, record.offset, record.timestamp, key, value, tuple(masked), size
+        topic, record.partition, record.offset, record.timestamp, key, value, tuple(masked), _size(record)
     )
+
+
+def _size(record: ConsumerRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _header(data: bytes | None) -> str:
@@ -139,18 +160,29 @@ async def newest(
     *,
     level: int = READ_COMMITTED,
 ) -> Found:
-    """The last records before these ends, the newest first; positions are where the ones before them end."""
+    """The last records before these ends, the newest first; positions are where the ones before them end.
+
+    Compaction, aborted transactions and their markers leave offsets without a record: where there are too few
+    it looks further back.
+    """
     begins = await workspace.offsets(ends, EARLIEST)
-    each = max(1, min(limit, _MOST_READ // max(1, len(ends))))
-    ranges = {
-        partition: (max(begins[partition], end - each), end)
-        for partition, end in ends.items()
-        if partition in begins and end > begins[partition]
-    }
-    records, _, complete = await read_ranges(workspace, ranges, each * max(1, len(ranges)), level)
+    most = max(1, _MOST_READ // max(1, len(ends)))
+    each = min(limit, most)
+    while True:
+        ranges = {
+            partition: (max(begins[partition], end - each), end)
+            for partition, end in ends.items()
+            if partition in begins and end > begins[partition]
+        }
+        found = await read_ranges(workspace, ranges, each * max(1, len(ranges)), level, newest=True)
+        records, starts, complete = found
+        cut = any(start > begins[partition] for partition, (start, _) in ranges.items())
+        if len(records) >= limit or each == most or not complete or not cut:
+            break
+        each = min(each * 8, most)
     chosen = _merged(records, limit, newest_first=True)
     positions = {partition: end for partition, (_, end) in ranges.items()}
-    for partition, (start, _) in ranges.items():
+    for partition, start in starts.items():
         own = [record.offset for record in chosen if _partition(record) == partition]
         whole = len(own) == sum(1 for record in records if _partition(record) == partition)
         # All that was read of it is shown, or nothing: go on before the window, or at the window's end.
@@ -212,14 +244,24 @@ async def read_ranges(
     level: int,
     *,
     each: int | None = None,
+    newest: bool = False,
 ) -> tuple[list[ConsumerRecord], dict[TopicPartition, int], bool]:
-    """Records of ranges, at most ``each`` of a partition; where each was left; whether time was enough."""
-    records: list[ConsumerRecord] = []
+    """Records of ranges, at most ``each`` of a partition; where each was left; whether time was enough.
+
+    Of more bytes than a page may have the first records are kept. With ``newest`` the last ones are, and
+    instead of where each was left one learns where what was kept of it begins.
+    """
     if not ranges:
-        return records, {}, True
+        return [], {}, True
+    kept: dict[TopicPartition, deque[ConsumerRecord]] = {partition: deque() for partition in ranges}
     taken = dict.fromkeys(ranges, 0)
+    room = dict.fromkeys(ranges, _PAGE_BYTES // len(ranges))
     reached = {partition: start for partition, (start, _) in ranges.items()}
     most = limit if each is None else each
+
+    def is_full(partition: TopicPartition) -> bool:
+        return taken[partition] >= most or (room[partition] <= 0 and not newest)
+
     complete = True
     options = {"isolation_level": level, "partition_max_bytes": _PARTITION_BYTES, "max_wait_ms": 100}
     async with Consumer(await workspace.cluster(), **options) as consumer:
@@ -229,20 +271,27 @@ async def read_ranges(
                 until = {partition: end for partition, (_, end) in ranges.items()}
                 async for batch in consumer.batches(until=until):
                     partition = batch.topic_partition
+                    own = kept[partition]
                     for record in batch.consumer_records():
-                        if record.offset >= ranges[partition][1] or taken[partition] >= most:
+                        if record.offset >= ranges[partition][1] or is_full(partition):
                             break
-                        records.append(record)
+                        own.append(record)
                         taken[partition] += 1
-                        reached[partition] = record.offset + 1
-                    if all(taken[one] >= most or consumer.position(one) >= end for one, end in until.items()):
+                        room[partition] -= _size(record)
+                        if not newest:
+                            reached[partition] = record.offset + 1
+                        while newest and room[partition] < 0 and len(own) > 1:
+                            gone = own.popleft()
+                            room[partition] += _size(gone)
+                            reached[partition] = gone.offset + 1
+                    if all(is_full(one) or consumer.position(one) >= end for one, end in until.items()):
                         break
         except TimeoutError:
             complete = False
         for partition, (_, end) in ranges.items():
-            if taken[partition] < most:
+            if not newest and not is_full(partition):
                 reached[partition] = max(reached[partition], min(consumer.position(partition), end))
-    return records, reached, complete
+    return [record for own in kept.values() for record in own], reached, complete
 
 
 async def _prepared(
@@ -260,9 +309,13 @@ async def search(
     limit: int,
     seconds: float,
     level: int = READ_COMMITTED,
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> AsyncIterator[tuple[list[ShownRecord], Progress]]:
-    """Goes through all records from these offsets to the present end; yields what fits, and how far it is."""
-    ends = await ends_of(workspace, starts, level)
+    """Goes through all records from these offsets to the present end, or to others; yields what fits, and how
+    far it is.
+    """
+    if ends is None:
+        ends = await ends_of(workspace, starts, level)
     ranges = {tp: (start, ends[tp]) for tp, start in starts.items() if tp in ends and start < ends[tp]}
     progress = Progress(total=sum(end - start for start, end in ranges.values()), positions=dict(starts))
     deadline = workspace.clock.monotonic() + seconds
@@ -274,25 +327,39 @@ async def search(
             left = deadline - workspace.clock.monotonic()
             batch = await consumer.next_batch(timeout_ms=max(1.0, min(left, 1.0) * 1000))
             found: list[ShownRecord] = []
+            progress.positions |= {tp: min(consumer.position(tp), end) for tp, end in until.items()}
             if batch is not None:
                 end = until[batch.topic_partition]
                 inside = (record for record in batch.consumer_records() if record.offset < end)
-                while chunk := list(islice(inside, _DECODED_AT_ONCE)):
-                    found += await workspace.blocking(_chooser(workspace, masks, chunk, wanted))
+                while not progress.ended and (chunk := list(islice(inside, _DECODED_AT_ONCE))):
+                    fitting = await workspace.blocking(_chooser(workspace, masks, chunk, wanted))
+                    room, place = limit - progress.matched, chunk[-1].offset + 1
+                    if len(fitting) >= room:
+                        del fitting[room:]
+                        place = fitting[-1].offset + 1
+                    found += fitting
                     progress.scanned += len(chunk)
-            found = found[: limit - progress.matched]
-            progress.matched += len(found)
-            progress.positions |= {tp: min(consumer.position(tp), end) for tp, end in until.items()}
+                    progress.matched += len(fitting)
+                    progress.bytes += sum(each.size for each in fitting)
+                    progress.ended = _end_of(progress, limit, deadline - workspace.clock.monotonic(), seconds)
+                    if progress.ended:  # what follows in the batch was not looked at
+                        progress.positions[batch.topic_partition] = place
             progress.done = sum(progress.positions[tp] - ranges[tp][0] for tp in ranges)
-            if progress.matched >= limit:
-                progress.ended = f"stopped after {limit} records that fit"
-            elif left <= 0:
-                progress.ended = f"stopped after {seconds:.0f} s"
+            if not progress.ended:
+                progress.ended = _end_of(progress, limit, deadline - workspace.clock.monotonic(), seconds)
             yield found, progress
             if progress.ended:
                 return
     progress.done, progress.ended = progress.total, "everything was looked at"
     yield [], progress
+
+
+def _end_of(progress: Progress, limit: int, left: float, seconds: float) -> str:
+    if progress.matched >= limit:
+        return f"stopped after {limit} records that fit"
+    if progress.bytes >= _SEARCH_BYTES:
+        return f"stopped after {_SEARCH_BYTES >> 20} MiB of records that fit"
+    return f"stopped after {seconds:.0f} s" if left <= 0 else ""
 
 
 def _chooser(

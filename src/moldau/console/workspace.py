@@ -17,7 +17,7 @@ from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition
 from moldau.client.admin.access import Access
 from moldau.client.admin.admin import Admin
-from moldau.client.admin.descriptions import EARLIEST, LATEST, ClusterDescription, ListedOffset
+from moldau.client.admin.descriptions import EARLIEST, LATEST, ClusterDescription, ListedOffset, LogDir
 from moldau.client.admin.transactions import Transactions
 from moldau.client.groups.descriptions import CommittedOffset, GroupListing
 from moldau.client.groups.groups import Groups
@@ -143,12 +143,25 @@ class Workspace:
         """After a change: the next page shows it."""
         self._snapshot = self._sizes = None
 
+    async def log_directories(self) -> dict[int, list[LogDir] | KafkaError]:
+        """What each broker holds; one that does not answer spoils nothing of the others."""
+        admin = await self.admin()
+
+        async def ask(broker: int) -> list[LogDir] | KafkaError:
+            try:
+                return (await admin.describe_log_dirs([broker]))[broker]
+            except KafkaError as error:
+                return error
+
+        brokers = sorted(admin.cluster.brokers)
+        return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
+
     async def sizes(self) -> dict[TopicPartition, int]:
         """Bytes of each partition, of the largest replica; brokers that do not answer are left out."""
         now = self.clock.monotonic()
         if self._sizes is None or now - self._sizes[0] > _SIZES_SECONDS:
             sizes: dict[TopicPartition, int] = {}
-            for directories in (await (await self.admin()).describe_log_dirs()).values():
+            for directories in (await self.log_directories()).values():
                 for directory in () if isinstance(directories, KafkaError) else directories:
                     for (topic, index), replica in directory.replicas.items():
                         partition = TopicPartition(topic, index)
@@ -226,15 +239,16 @@ class Workspace:
         """How far each group is behind; one that cannot be asked for is left out."""
         asked = await self.groups()
 
-        async def committed(group: str) -> dict[TopicPartition, int]:
+        async def committed(group: str) -> dict[TopicPartition, int] | None:
             try:
                 found = await asked.committed(group)
             except KafkaError:
-                return {}
+                return None
             return {tp: each.offset for tp, each in found.items() if isinstance(each, CommittedOffset)}
 
         names = sorted(groups)
-        offsets = dict(zip(names, await asyncio.gather(*map(committed, names)), strict=True))
+        answers = zip(names, await asyncio.gather(*map(committed, names)), strict=True)
+        offsets = {group: found for group, found in answers if found is not None}
         missing = {tp for each in offsets.values() for tp in each} - (ends or {}).keys()
         known = {**(ends or {}), **(await self.offsets(sorted(missing), LATEST))}
         return {

@@ -16,6 +16,8 @@ from moldau.metrics.instruments import Histogram, Rates
 from moldau.metrics.readings import Reading
 from moldau.metrics.table import Kind
 
+#: Numbers in one request to a collector; a broker has ten for each of its partitions.
+_POINTS_MOST = 2_000
 _DELTA, _CUMULATIVE = 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 #: Those of Kafka's clients have some hundred.
@@ -26,20 +28,29 @@ _NOTHING = memoryview(b"")
 # --- out ----------------------------------------------------------------------------------------------
 
 
-def export_request(
+def export_requests(
     readings: Iterable[Reading], resource: Mapping[str, str], started_ns: int, now_ns: int, now: float
-) -> dict[str, Any]:
-    """An ExportMetricsServiceRequest, as JSON has it; names are those of Prometheus."""
+) -> Iterator[dict[str, Any]]:
+    """ExportMetricsServiceRequests, as JSON has them; names are those of Prometheus.
+
+    Several, as collectors take no request of any size, and as whoever sends them has other work in between.
+    """
     times = {"startTimeUnixNano": str(started_ns), "timeUnixNano": str(now_ns)}
     families: dict[str, dict[str, Any]] = {}
+    points = 0
     for reading in readings:
         metric = reading.metric
-        family = families.setdefault(
-            metric.prometheus, {"name": metric.prometheus, "description": metric.help, "unit": metric.unit}
-        )
         for keys, value in reading.values:
             if isinstance(value, str):
                 continue
+            if points == _POINTS_MOST:
+                yield _request(families, resource)
+                families, points = {}, 0
+            points += 1
+            family = families.setdefault(
+                metric.prometheus,
+                {"name": metric.prometheus, "description": metric.help, "unit": metric.unit},
+            )
             point: dict[str, Any] = {
                 "attributes": _attributes(zip(metric.labels, keys, strict=True)),
                 **times,
@@ -53,8 +64,12 @@ def export_request(
                 family.setdefault("sum", total)["dataPoints"].append(point | _number(value))
             else:
                 family.setdefault("gauge", {"dataPoints": []})["dataPoints"].append(point | _number(value))
-    written = [each for each in families.values() if len(each) > 3]
-    scope = {"scope": {"name": "moldau"}, "metrics": written}
+    if families:
+        yield _request(families, resource)
+
+
+def _request(families: Mapping[str, dict[str, Any]], resource: Mapping[str, str]) -> dict[str, Any]:
+    scope = {"scope": {"name": "moldau"}, "metrics": list(families.values())}
     return {
         "resourceMetrics": [
             {"resource": {"attributes": _attributes(resource.items())}, "scopeMetrics": [scope]}

@@ -1,6 +1,6 @@
 """What a service measures of its requests: by route, method and status, how many and how long.
 
-Invariant: labels are routes of the table, never paths that clients make up.
+Invariant: labels are routes of the table and methods of HTTP, never what clients make up.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ IN_FLIGHT = Metric(
 WEB_METRICS = (REQUESTS, TIMES, IN_FLIGHT)
 #: The route of a request that fits none.
 NO_ROUTE = "none"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class RequestCounts:
@@ -31,7 +32,7 @@ class RequestCounts:
         self._times: dict[tuple[str, str, str], Histogram] = {}
 
     def answered(self, route: str, method: str, status: int, seconds: float, now: float) -> None:
-        key = (self._service, route, method if method.isalpha() and len(method) < 10 else "other")
+        key = (self._service, route, method if method in _METHODS else "other")
         self._counts[(*key, str(status))] += 1
         times = self._times.get(key)
         if times is None:

@@ -2,6 +2,7 @@
 happens.
 """
 
+import asyncio
 import json
 import re
 import urllib.error
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.bounds.turns import Turn
 from moldau.metrics import broker_metrics
 from moldau.metrics.table import TABLE
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -65,6 +67,28 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def seen(broker: Broker) -> Seen:
     return Seen(broker)
+
+
+@pytest.mark.parametrize("way", ["/metrics", "/jolokia/list"])
+def test_topics_that_come_during_a_look_do_not_spoil_it(
+    broker: Broker, seen: Seen, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A look gives way to others at every step here; they make topics."""
+
+    async def give_way(_: Turn) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(Turn, "over", True)
+    monkeypatch.setattr(Turn, "give_way", give_way)
+    monkeypatch.setattr("moldau.broker.monitoring.monitoring._LINES_AT_ONCE", 1)
+    broker.create_topic("first", partitions=20)
+    found: list[int] = []
+    looking = Thread(target=lambda: found.append(seen.get(way)[0]))
+    looking.start()
+    for number in range(5):
+        broker.create_topic(f"t{number}")
+    looking.join()
+    assert found == [200]
 
 
 def test_what_is_produced_and_fetched_is_counted(broker: Broker, seen: Seen) -> None:

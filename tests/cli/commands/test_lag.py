@@ -17,6 +17,8 @@ from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
+from moldau.metrics.lag.evaluation import Status
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
 
 PLACE = TopicPartition("orders", 0)
@@ -50,6 +52,9 @@ def history(broker: Broker, tmp_path: Path) -> Path:
             assert 'moldau_lag_partition_status{group="billing",topic="orders",partition="0"} 5' in scraped
             listed = await monitor.answer(Request("GET", "/v3/kafka/local/consumer", {}, {}))
             assert json.loads(listed.body)["consumers"] == ["billing"]
+            monitor.history.take("a b/č", {}, 0)
+            odd = await monitor.answer(Request("GET", "/v3/kafka/local/consumer/a%20b%2F%C4%8D/lag", {}, {}))
+            assert odd.status == 200
             missing = await monitor.answer(Request("GET", "/v3/kafka/local/consumer/nobody/lag", {}, {}))
             assert missing.status == 404
             return monitor
@@ -74,6 +79,38 @@ def test_groups_why_tells_what_the_monitor_has_seen(
     nothing.write_text("")
     found = moldau_json("groups", "why", "billing", "--watch", "0", "--history", str(nothing))
     assert found[-1]["severity"] == "note"
+
+
+def test_a_monitor_outlives_its_cluster(broker: Broker, tmp_path: Path, monkeypatch: Any) -> None:
+    """What it said last is no longer said as time passes: nobody has looked."""
+    said: list[str] = []
+    clock = SteppedClock(frozen=True)
+    broker.create_topic("orders", 1)
+
+    async def away(*_: object) -> None:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker answers")
+
+    async def play() -> None:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            monitor = LagMonitor(cluster, clock, tmp_path / "lag.jsonl", said.append)
+            for offset in range(3):
+                await asyncio.to_thread(broker.produce, "orders", b"v")
+                await asyncio.to_thread(broker.produce, "orders", b"v")
+                await commit(cluster, offset)
+                await monitor.try_to_look()
+                clock.advance(10)
+            before = monitor.status("billing").status
+            with monkeypatch.context() as patched:
+                patched.setattr(Groups, "list", away)
+                for _ in range(3):
+                    await monitor.try_to_look()
+                    clock.advance(600)
+            assert [each.partition(":")[0] for each in said] == ["the cluster cannot be looked at"]
+            assert monitor.status("billing").status is before is Status.WARN
+            await monitor.try_to_look()
+            assert said[1:] == ["the cluster is looked at again"]
+
+    asyncio.run(play())
 
 
 def test_the_command_looks_and_ends(broker: Broker, history: Path, moldau_json: Callable[..., Any]) -> None:

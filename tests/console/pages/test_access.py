@@ -45,19 +45,25 @@ def test_permissions_users_and_quotas(make_console: Callable[..., Any], secured:
         "host": "*",
     }
     assert "User:ann may read Topic orders …" in console.post("/access/add", **acl).words
-    assert "written with a type" in console.post("/access/add", **{**acl, "principal": "ann"}).words
+    wrong = console.post("/access/add", **{**acl, "principal": "ann"})
+    assert "written with a type" in wrong.words
+    for typed in ('value="ann"', 'value="orders"', 'value="4" selected'):
+        assert typed in wrong.text
     assert console.post("/access/add", **{**acl, "operation": "99"}).status == 400
     assert "0 ACLs" in console.post("/access/remove", **acl).words
+    assert "not there any more" in console.post("/access/remove", **acl).words
     page = console.post("/access/set-user", user="bob", password="a very secret one", mechanism="1")
     assert "bob SCRAM-SHA-256 (8192 iterations)" in page.words
     assert "a very secret one" not in page.text + console.get("/audit").text
     removed = console.post("/access/remove-user", user="bob", mechanism="1")
     assert "bob has that password no more" in removed.words
     assert console.post("/access/set-user", user="", password="", mechanism="1").status == 400
-    page = console.post("/access/quota", user="ann", quota="producer_byte_rate", value="1024")
-    assert "user ann producer_byte_rate 1,024" in page.words
+    page = console.post("/access/quota", user="ann", quota="producer_byte_rate", value="10485760")
+    assert "user ann producer_byte_rate 10,485,760 " in page.words
     page = console.post("/access/quota", user="ann", quota="producer_byte_rate", value="")
     assert "The quota is removed" in page.words
+    wrong = console.post("/access/quota", user="ann", quota="consumer_byte_rate", value="much")
+    assert (wrong.status, 'value="much"' in wrong.text) == (400, True)
     assert console.post("/access/quota", quota="producer_byte_rate", value="1").status == 400
 
 

@@ -9,6 +9,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
 from tests.shared.waiting import wait_until
 
@@ -56,6 +57,27 @@ def test_groups_of_any_name(console: Any, billing: Broker, name: str) -> None:
     assert "<script>boom" not in page.text
 
 
+def test_a_lag_that_cannot_be_asked_for_is_not_nought(
+    console: Any, billing: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not now")
+
+    monkeypatch.setattr(Groups, "committed", refuse)
+    assert "billing Empty Classic 0 –" in console.get("/groups").words
+
+
+def test_partitions_of_a_group_have_pages(
+    console: Any, billing: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.console.pages.groups._PARTITIONS", 1)
+    billing.produce("returns", b"x")
+    commit(billing, "billing", orders=4, returns=1)
+    page = console.get("/groups/view", group="billing")
+    assert ("1–1 of 2" in page.words, "returns 0 1 1" in page.words) == (True, False)
+    assert "returns 0 1 1" in console.get("/groups/view", group="billing", page=1).words
+
+
 def test_a_group_that_is_not_there(console: Any) -> None:
     page = console.get("/groups/view", group="nobody")
     assert (page.status, "GROUP_ID_NOT_FOUND" in page.words) == (404, True)
@@ -85,7 +107,9 @@ def test_a_reset_shows_its_plan(console: Any, billing: Broker, fields: dict[str,
 
 def test_resets_that_cannot_be(console: Any, billing: Broker) -> None:
     for fields in ({"to": "sideways"}, {"to": "offset", "number": "x"}, {"to": "timestamp", "number": "x"}):
-        assert console.post("/groups/reset", group="billing", **fields).status == 400
+        page = console.post("/groups/reset", group="billing", **fields)
+        assert page.status == 400
+        assert all(f'value="{each}"' in page.text for each in fields.values() if each != "sideways")
     assert console.post("/groups/reset", group="billing", to="earliest", topic="other").status == 400
     assert console.post("/groups/reset", group="billing", confirmed="nonsense").status == 400
 

@@ -37,7 +37,7 @@ def test_the_newest_come_first_and_older_ones_follow(console: Any, orders: Broke
     page = console.get("/topics/orders/messages")
     assert ids(page) == list(range(119, 69, -1))
     seen = ids(page)
-    while (older := re.search(r'href="(/c/local/[^"]*before=[^"]*)"', page.text)) is not None:
+    while (older := re.search(r'href="(/c/local/[^"]*before=[^"]*)">←', page.text)) is not None:
         from tests.console.conftest import Page
 
         page = Page(console.http.get(older[1].replace("&amp;", "&")))
@@ -113,6 +113,80 @@ def test_filters_without_a_script(console: Any, orders: Broker) -> None:
     assert (page.status, "cannot be understood" in page.words) == (400, True)
 
 
+def test_a_search_that_ends_goes_on_with_the_next_record(console: Any, orders: Broker) -> None:
+    from tests.console.conftest import Page
+
+    page = console.get("/topics/orders/messages", filter="value.price >= 0", noscript="1", limit=7)
+    seen = ids(page)
+    assert len(seen) == 7
+    while (on := re.search(r'href="([^"]*)">Search on', page.text)) is not None:
+        page = Page(console.http.get(on[1].replace("&amp;", "&")))
+        seen += ids(page)
+    assert sorted(seen) == list(range(120))
+
+
+@pytest.mark.parametrize("first", [{}, {"from_": "earliest"}])
+def test_large_records_are_paged_by_their_bytes(
+    console: Any, orders: Broker, monkeypatch: pytest.MonkeyPatch, first: dict[str, str]
+) -> None:
+    """A page of a topic with records of a megabyte would take the memory of the machine."""
+    from tests.console.conftest import Page
+
+    monkeypatch.setattr("moldau.console.records._PAGE_BYTES", 1_000)
+    page = console.get("/topics/orders/messages", **first)
+    seen = ids(page)
+    assert 2 <= len(seen) < 40
+    assert seen[:2] == ([0, 1] if first else [119, 118])
+    while (on := re.search(r'<a href="([^"]*[?&;](?:at|before)=[^"]*)">(?:Next|←)', page.text)) is not None:
+        page = Page(console.http.get(on[1].replace("&amp;", "&")))
+        seen += ids(page)
+    assert sorted(seen) == list(range(120))
+
+
+def test_a_search_keeps_no_more_than_a_few_bytes(
+    console: Any, orders: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.console.conftest import Page
+
+    monkeypatch.setattr("moldau.console.records._SEARCH_BYTES", 200)
+    monkeypatch.setattr("moldau.console.records._DECODED_AT_ONCE", 5)
+    page = console.get("/topics/orders/messages", filter="value.price >= 0", noscript="1")
+    seen = ids(page)
+    assert len(seen) == 5
+    while (on := re.search(r'href="([^"]*)">Search on', page.text)) is not None:
+        page = Page(console.http.get(on[1].replace("&amp;", "&")))
+        seen += ids(page)
+    assert sorted(seen) == list(range(120))
+
+
+def test_records_behind_offsets_without_any_are_found(console: Any, orders: Broker) -> None:
+    """The newest offsets are those of a transaction that was aborted."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": orders.bootstrap_servers, "transactional.id": "aborted"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(300):
+        producer.produce("orders", b"never", partition=0)
+    producer.flush(30)
+    producer.abort_transaction(30)
+    page = console.get("/topics/orders/messages", partition=0)
+    assert ids(page) == list(range(118, 18, -2))
+    assert "never" in console.get("/topics/orders/messages", partition=0, uncommitted="true").words
+
+
+def test_a_place_that_is_typed_counts_more_than_the_place_of_a_group(console: Any, orders: Broker) -> None:
+    page = console.get("/topics/orders/messages", unread_by="nobody", from_="119")
+    assert (ids(page), "has not read yet" in page.words) == ([], False)
+
+
+def test_a_wrong_filter_is_there_to_be_corrected(console: Any, orders: Broker) -> None:
+    page = console.get("/topics/orders/messages", filter="value.price >>> 1", key="cz-1", from_="earliest")
+    assert 'value="value.price &gt;&gt;&gt; 1"' in page.text
+    assert 'value="cz-1"' in page.text
+    assert 'value="earliest"' in page.text
+
+
 def test_one_record(console: Any, orders: Broker) -> None:
     page = console.get("/topics/orders/messages/one", partition=1, offset=3)
     assert "&quot;id&quot;: 7" in page.text
@@ -130,6 +204,29 @@ def test_downloads(console: Any, orders: Broker) -> None:
     lines = console.http.get("/c/local/topics/orders/messages/download?format=json").text.splitlines()
     assert len(lines) == 120
     assert "download" in console.get("/audit").words
+
+
+def test_a_download_has_what_the_page_shows(
+    console: Any, orders: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.console.downloads.MAX_RECORDS", 10)
+    address = "/c/local/topics/orders/messages/download?format=json"
+
+    def downloaded(more: str = "") -> tuple[list[int], str]:
+        answer = console.http.get(address + more)
+        found = [json.loads(line)["value"]["id"] for line in answer.text.splitlines()]
+        return sorted(found), answer.headers["content-disposition"].rpartition("'")[2]
+
+    assert downloaded() == (list(range(110, 120)), "orders.jsonl")
+    assert downloaded("&before=0:30,1:30")[0] == list(range(50, 60))
+    some, name = downloaded("&from=earliest")
+    assert (len(some), name) == (10, "orders-part.jsonl")
+    assert downloaded("&filter=value.id<3") == ([0, 1, 2], "orders.jsonl")
+
+
+def test_a_mask_of_all_headers(make_console: Callable[..., Any], orders: Broker) -> None:
+    page = make_console(masks=["orders:headers"]).get("/topics/orders/messages")
+    assert (page.status, "t119" in page.text, "trace: •••" in page.words) == (200, False, True)
 
 
 def test_masks_hide_everywhere(make_console: Callable[..., Any], orders: Broker) -> None:

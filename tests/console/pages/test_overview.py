@@ -36,6 +36,8 @@ def test_a_broker_that_is_gone_is_named(make_console: Callable[..., Any]) -> Non
         console.post("/new-topic", name="orders", partitions="4", replicas="2")
         gone = next(each for each in cluster.running if each != cluster.controller_id)
         cluster.kill(gone)
+        for path in ("/brokers", "/topics", "/topics/orders", "/groups"):
+            assert console.get(path).status == 200, f"{path} does without the broker from the first moment on"
         page = wait_until(
             lambda: (found := console.get()) and f"broker {gone} is not there" in found.words and found,
             lambda: console.get().words,

@@ -1,6 +1,7 @@
 """Records written by hand, and sent again."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from moldau.testing import Broker
@@ -48,3 +49,24 @@ def test_a_record_is_sent_again_byte_by_byte(console: Any, broker: Broker) -> No
     assert missing.status == 404
     assert broker.topics() == ["other", "t"]
     assert json.dumps("send again").strip('"') in console.get("/audit").words
+
+
+def test_json_that_only_python_takes_is_refused(console: Any, broker: Broker) -> None:
+    broker.create_topic("t")
+    for wrong in ('{"a": NaN}', "[1e999]"):
+        page = console.post("/topics/t/produce", form="json", value=wrong)
+        assert (page.status, "no JSON" in page.words) == (400, True)
+    sent = console.post("/topics/t/produce", form="json", value='{"a": "\\ud800"}')
+    assert "Sent: partition 0, offset 0" in sent.words
+    assert broker.records("t")[0].value == b'{"a":"\\ud800"}'
+
+
+def test_a_registry_that_is_away_costs_nothing_that_was_typed(
+    make_console: Callable[..., Any], broker: Broker
+) -> None:
+    broker.create_topic("t")
+    console = make_console(schema_registry="http://127.0.0.1:9")
+    page = console.post("/topics/t/produce", form="schema", key="k1", value='{"id": 8}')
+    assert (page.status, "cannot be reached" in page.words) == (400, True)
+    assert 'value="k1"' in page.text
+    assert "{&quot;id&quot;: 8}</textarea>" in page.text

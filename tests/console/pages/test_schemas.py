@@ -46,7 +46,25 @@ def test_versions_differences_and_checks(make_console: Callable[..., Any], regis
         page = send(wrong, "check")
         assert page.status == 400
         assert "<script>boom" not in page.text
-    assert console.get("/schemas/view", subject="nothing").status == 502
+    gone = console.get("/schemas/view", subject="nothing")
+    assert (gone.status, "never registered" in gone.words) == (404, True)
+
+
+def test_a_schema_with_references_gets_a_new_version(make_console: Callable[..., Any], registry: str) -> None:
+    console = make_console(schema_registry=registry)
+    town = {"type": "record", "name": "Town", "fields": [{"name": "name", "type": "string"}]}
+    uses = {**FIRST, "fields": [*FIRST["fields"], {"name": "town", "type": "Town"}]}
+    fields = {"type": "AVRO", "action": "register"}
+    console.post("/schemas/new", subject="town-value", schema=json.dumps(town), **fields)
+    made = console.post(
+        "/schemas/new", subject="o", schema=json.dumps(uses), references="Town=town-value:1", **fields
+    )
+    assert "Registered under id 2" in made.words
+    form = console.get("/schemas/new", subject="o")
+    assert "Town=town-value:1</textarea>" in form.text
+    wrong = console.post("/schemas/new", subject="o", schema=json.dumps(uses), references="Town", **fields)
+    assert (wrong.status, "has the form name=subject:version" in wrong.words) == (400, True)
+    assert "&quot;town&quot;" in wrong.text
 
 
 @pytest.mark.slow

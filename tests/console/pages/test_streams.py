@@ -37,10 +37,34 @@ def test_a_search_tells_its_progress(console: Any, broker: Broker) -> None:
     assert found[-1] == ("end", "50 records looked at, 5 fit; everything was looked at.")
 
 
+def test_a_search_that_was_cut_says_where_it_goes_on(
+    console: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.console.pages.streams._SEARCH_MOST", 3)
+    for number in range(5):
+        broker.produce("orders", json.dumps({"id": number}))
+    url = "/c/local/topics/orders/messages/search"
+    with console.http.stream("GET", url, params={"filter": "value.id >= 0"}) as answer:
+        found = dict(events(answer.iter_lines()))
+    assert found["more"] == "/c/local/topics/orders/messages?filter=value.id+%3E%3D+0&at=0%3A3"
+    assert "stopped after 3 records that fit" in found["end"]
+
+
+def test_too_many_streams_are_refused_in_words(
+    console: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser takes a connection that breaks for a reason to try again, and again."""
+    monkeypatch.setattr("moldau.console.pages.streams.MAX_STREAMS", 0)
+    broker.create_topic("orders")
+    with console.http.stream("GET", "/c/local/topics/orders/messages/tail") as answer:
+        ((name, words),) = events(answer.iter_lines())
+    assert (name, "close some" in words) == ("end", True)
+
+
 def test_a_page_asks_for_its_stream(console: Any, broker: Broker) -> None:
     broker.produce("orders", b"x")
     page = console.get("/topics/orders/messages", filter="offset >= 0").text
-    assert 'data-stream="/c/local/topics/orders/messages/search?filter=offset+%3E%3D+0&amp;at=0%3A0"' in page
+    assert 'data-stream="/c/local/topics/orders/messages/search?filter=offset+%3E%3D+0"' in page
     live = console.get("/topics/orders/messages", live="true").text
     assert 'data-stream="/c/local/topics/orders/messages/tail"' in live
 

@@ -1,5 +1,6 @@
 """A topic as it was: records and keys at a time, and forks."""
 
+from collections.abc import Callable
 from typing import Any
 
 from moldau.testing import Broker
@@ -24,4 +25,16 @@ def test_tables_and_forks(console: Any, broker: Broker) -> None:
     assert "t-then is a fork of t" in made.words
     assert len(broker.records("t-then")) == 2
     assert console.post("/topics/t/time-travel", name="t-then").status == 400
-    assert console.post("/topics/t/time-travel", name="a b").status == 400
+    refused = console.post("/topics/t/time-travel", name="a b", at="5m ago")
+    assert refused.status == 400
+    assert 'value="a b"' in refused.text
+    assert 'value="5m ago"' in refused.text
+
+
+def test_a_fork_shows_nothing_that_is_hidden(make_console: Callable[..., Any], broker: Broker) -> None:
+    broker.produce("people", b'{"card": "4111"}')
+    console = make_console(masks=["people*:value.card", "people:key"])
+    refused = console.post("/topics/people/time-travel", name="mine")
+    assert (refused.status, "Something in this topic is hidden" in refused.words) == (400, True)
+    assert console.post("/topics/people/time-travel", name="people-2").status == 400
+    assert broker.topics() == ["people"]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from moldau.testing import Broker
 
 
@@ -21,12 +23,26 @@ def test_partitions_and_configs(console: Any, broker: Broker) -> None:
     assert "back at its default" in reset.words
     refused = console.post("/topics/orders/configs", config="retention.ms", value="soon", action="set")
     assert (refused.status, "INVALID_CONFIG" in refused.words) == (502, True)
+    assert 'value="soon"' in refused.text
 
 
 def test_a_topic_that_is_not_there(console: Any) -> None:
     page = console.get("/topics/nowhere")
     assert page.status == 404
     assert "There is no topic nowhere" in page.words
+
+
+def test_many_partitions_and_groups_have_pages(
+    console: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.console.pages.topic._PAGE", 2)
+    broker.create_topic("wide", 3)
+    first, second = console.get("/topics/wide"), console.get("/topics/wide", page=1)
+    assert "1–2 of 3" in first.words
+    assert "partition=1" in first.text
+    assert "partition=2" not in first.text
+    assert "partition=2" in second.text
+    assert "partition=1" not in second.text
 
 
 def test_partitions_can_be_added(console: Any, broker: Broker) -> None:

@@ -31,6 +31,16 @@ def test_topics_are_listed_searched_and_paged(console: Any, broker: Broker) -> N
     assert by_size.index("orders") < by_size.index("stream-00")
 
 
+def test_a_form_that_the_cluster_refuses_keeps_what_was_typed(console: Any, broker: Broker) -> None:
+    refused = console.post(
+        "/new-topic", name="t", partitions="2", cleanup="compact", retention="24", configs="retention.ms=soon"
+    )
+    assert (refused.status, "INVALID_CONFIG" in refused.words) == (502, True)
+    for typed in ('value="t"', 'value="2"', 'value="24"', "retention.ms=soon", 'value="compact" selected'):
+        assert typed in refused.text
+    assert broker.topics() == []
+
+
 def test_a_topic_is_made_by_the_form(console: Any, broker: Broker) -> None:
     made = console.post(
         "/new-topic",

@@ -32,6 +32,20 @@ def test_a_group_whose_member_died_is_stopped() -> None:
     assert found.lag == 18
 
 
+def test_a_group_that_died_before_the_first_look_is_stopped() -> None:
+    """There is one commit for ever, and no window to compare its age with."""
+    history = LagHistory()
+    for number in range(WINDOW):
+        history.take("billing", looks(10, 30, owner=False), number * 10 * SECOND)
+        assert history.status("billing", number * 10 * SECOND).status is Status.OK
+    history.take("billing", looks(10, 30, owner=False), WINDOW * 10 * SECOND)
+    found = history.status("billing", WINDOW * 10 * SECOND)
+    assert (found.status, found.partitions[PLACE].status) == (Status.ERR, Status.STOP)
+    for number in range(3):  # somebody begins to read
+        history.take("billing", looks(20 + number, 30 + number), (WINDOW + 1 + number) * 10 * SECOND)
+    assert history.status("billing", (WINDOW + 4) * 10 * SECOND).partitions[PLACE].status is not Status.STOP
+
+
 def test_a_window_is_bounded_and_nothing_committed_is_no_commit() -> None:
     history = LagHistory()
     history.take("billing", looks(None, 5), 0)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from moldau import __version__
 from moldau.base.clock import stopwatch
 from moldau.broker.monitoring.monitored import MonitoredBroker
-from moldau.metrics.otlp import export_request
+from moldau.metrics.otlp import export_requests
 from moldau.metrics.readings import Sources
 
 log = logging.getLogger("moldau.broker.otlp")
@@ -34,10 +34,11 @@ async def export_for_ever(node: MonitoredBroker, sources: Sources) -> None:
     }
     said = ""
     while True:
-        message = export_request(sources, resource, started_ns, node.clock.now_ms() * _NS, stopwatch())
+        messages = export_requests(sources, resource, started_ns, node.clock.now_ms() * _NS, stopwatch())
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
-                await post_json(url, json.dumps(message).encode())
+            for message in messages:
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    await post_json(url, json.dumps(message).encode())
             if said:
                 log.info("metrics reach %s again", url)
             said = ""

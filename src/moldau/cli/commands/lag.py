@@ -71,9 +71,11 @@ def lag(
             while looks is None or count < looks:
                 if count:
                     await asyncio.sleep(every)
-                await monitor.look()
                 count += 1
-                if looks is None:
+                if looks is not None:
+                    await monitor.look()
+                else:
+                    await monitor.try_to_look()
                     _say_changes(monitor, said)
         finally:
             await server.close()

@@ -5,6 +5,7 @@ seen is kept in a file of JSON lines, which is rolled once; a monitor that start
 was.
 
 Invariant: changes nothing in the cluster. A group that cannot be looked at is passed over, and said so once.
+While the cluster is away nothing is said of groups but what the last look has shown.
 """
 
 import json
@@ -12,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from moldau.base.clock import Clock, stopwatch
 from moldau.base.http_server import Request, Response
@@ -58,12 +60,30 @@ class LagMonitor:
         self._file = history_file
         self._say = say
         self._unreadable: set[str] = set()
+        #: What went wrong with the last look, or with its lines in the file; "" where nothing did.
+        self._trouble = ""
+        self._looked_at_ms: int | None = None
         self.history = LagHistory() if history_file is None else read_history(history_file)
+
+    async def try_to_look(self) -> None:
+        """One look; what goes wrong is said once: a monitor outlives the trouble that it is there to see."""
+        trouble = ""
+        try:
+            await self.look()
+        except KafkaError as error:
+            trouble = f"the cluster cannot be looked at: {error}"
+        except OSError as error:
+            trouble = f"what was seen cannot be written to {self._file}: {error.strerror}"
+        if trouble != self._trouble:
+            self._say(trouble or "the cluster is looked at again")
+        self._trouble = trouble
 
     async def look(self) -> None:
         """One look at every group."""
         lines = []
-        for listing in await Groups(self._cluster).list():
+        listed = await Groups(self._cluster).list()
+        self._looked_at_ms = self._clock.now_ms()
+        for listing in listed:
             if not listing.is_consumer_group:
                 continue
             now_ms = self._clock.now_ms()
@@ -89,12 +109,13 @@ class LagMonitor:
             out.writelines(f"{line}\n" for line in lines)
 
     def status(self, group: str) -> GroupStatus:
-        return self.history.status(group, self._clock.now_ms())
+        now_ms = self._clock.now_ms() if self._looked_at_ms is None else self._looked_at_ms
+        return self.history.status(group, now_ms)
 
     # --- over HTTP: Burrow's paths, and Prometheus' -----------------------------------------------
 
     async def answer(self, request: Request) -> Response:
-        parts = [part for part in request.path.split("/") if part]
+        parts = [unquote(part) for part in request.path.split("/") if part]
         if parts == ["metrics"]:
             text = "".join(exposition(self.readings(), stopwatch()))
             return Response(text.encode(), PROMETHEUS_TYPE)

@@ -22,12 +22,29 @@
     return part.contains(document.activeElement) && document.activeElement !== part
       || (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
   };
+  const stale = find("#stale");
+  const pause = () => {
+    paused = !paused;
+    if (stale) { stale.textContent = "Refreshing is paused: p goes on."; stale.hidden = !paused; }
+  };
+  let shown = new Date();
   const refresh = async () => {
-    const parts = [...document.querySelectorAll("[data-live]")];
-    if (!parts.length) return;
-    let answer;
-    try { answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Moldau-Refresh": "1" } }); } catch { return; }
-    if (!answer.ok || answer.redirected) return;
+    const parts = [...document.querySelectorAll("[data-live]")], waiting = find("[data-retry]");
+    if (!parts.length && !waiting) return;
+    let answer = null;
+    try { answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Moldau-Refresh": "1" } }); } catch { /* said below */ }
+    const good = answer && answer.ok && !answer.redirected;
+    if (good && waiting) { location.reload(); return; }
+    if (stale && parts.length) {
+      stale.hidden = good && !paused;
+      const why = !answer ? "the console does not answer. It is tried again by itself."
+        : answer.redirected ? "log in again."
+        : answer.status === 404 ? "it is not there any more."
+        : "the cluster or a service does not answer. It is tried again by itself.";
+      if (!good) stale.textContent = `This is as of ${shown.toLocaleTimeString()}: ${why}`;
+    }
+    if (!good) return;
+    shown = new Date();
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts) {
       const next = fresh.getElementById(part.id);
@@ -61,7 +78,7 @@
     const actions = {
       "/": () => { const field = find("[data-search]"); if (field) { field.focus(); field.select(); } },
       "g": () => { after = "g"; setTimeout(() => { after = ""; }, 1500); },
-      "r": refresh, "p": () => { paused = !paused; }, "d": turnTheme, "?": () => help && help.showModal(),
+      "r": refresh, "p": pause, "d": turnTheme, "?": () => help && help.showModal(),
     };
     if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
   });
@@ -98,7 +115,14 @@
       if (bar) bar.value = now.share;
     });
     source.addEventListener("end", (event) => end(event.data));
-    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("The stream has ended."); });
+    source.addEventListener("more", (event) => {
+      const more = find("#stream-more");
+      if (more) { more.href = event.data; more.hidden = false; }
+    });
+    // A live page goes on when the way is there again; a search would begin anew, and show everything twice.
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED || stream.dataset.order !== "newest") end("The connection has ended: load the page again.");
+    });
     if (stop) { stop.disabled = false; stop.addEventListener("click", () => end("Stopped.")); }
   }
 })();

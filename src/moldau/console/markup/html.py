@@ -60,6 +60,8 @@ def _add(parts: list[str], content: Content) -> None:
 def tag(name: str, /, *content: Content, **attributes: Attribute) -> Markup:
     """An element. ``class_`` is the attribute class, ``data_x`` is data-x; True is one without a value."""
     parts = [f"<{name}"]
+    # Nobody sees it, and it has to come back as it is.
+    exact = attributes.get("type") == "hidden"
     for key, value in attributes.items():
         if value is None or value is False:
             continue
@@ -69,7 +71,8 @@ def tag(name: str, /, *content: Content, **attributes: Attribute) -> Markup:
             continue
         if written in _ADDRESSES:
             check_address(str(value))
-        parts.append(f' {written}="{html.escape(escaped(str(value)))}"')
+        shown = str(value) if exact and written == "value" else escaped(str(value))
+        parts.append(f' {written}="{html.escape(shown)}"')
     parts.append(">")
     if name not in _VOID:
         _add(parts, content)

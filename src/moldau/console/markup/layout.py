@@ -21,6 +21,7 @@ from moldau.console.markup.html import (
     span,
     tag,
 )
+from moldau.console.markup.words import plural
 
 #: Page, its address below the cluster, its name, and the key that leads there after ``g``.
 SECTIONS = (
@@ -69,6 +70,7 @@ def framed(frame: Frame, content: Content) -> Markup:
         tag(
             "main",
             [div(words, class_=f"message {kind}", role="status") for kind, words in frame.messages],
+            div(id="stale", class_="message bad", role="status", hidden=True),
             content,
             id="content",
         ),
@@ -169,10 +171,21 @@ def badge(words: str, state: str = "") -> Markup:
     return span(words, class_=f"badge {state}".strip())
 
 
-def error_box(what: str, step: str) -> Markup:
+def error_box(what: str, step: str, *, retried: bool = False) -> Markup:
+    """With ``retried`` the page asks for itself until it is there."""
     return div(
-        tag("h1", "This did not work"), p(what), p(step, class_="note"), class_="card trouble", role="alert"
+        tag("h1", "This did not work"),
+        p(what),
+        p(step, " This page tries again by itself." if retried else None, class_="note"),
+        class_="card trouble",
+        role="alert",
+        data_retry=retried,
     )
+
+
+def refusal(words: str | None) -> Markup | None:
+    """Why a form was not taken, above it."""
+    return p(words, class_="message bad", role="alert") if words else None
 
 
 def finding(state: str, subject: Content, words: Content, step: Content = None) -> Markup:
@@ -258,6 +271,12 @@ def pager(
         class_="pager",
         aria_label="More of the list",
     )
+
+
+def left_out(total: int, shown: int, what: str) -> Markup | None:
+    """Of a table that has no pages: that there is more than it shows."""
+    more = total - shown
+    return p(f"{plural(more, f'more {what}')}, not shown here.", class_="note") if more > 0 else None
 
 
 def tabs(entries: Sequence[tuple[str, str]], active: str) -> Markup:

@@ -9,18 +9,19 @@ from moldau.client.admin.replicas import PREFERRED, elect_leaders, ongoing_moves
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, changing
 from moldau.console.markup.html import Content, link, number_cell, number_head, p, table, tag
-from moldau.console.markup.layout import badge, card, heading, live
+from moldau.console.markup.layout import badge, card, heading, left_out, live
 from moldau.console.markup.words import count, size
 from moldau.console.workspace import Snapshot, Workspace
 from moldau.protocol.errors import KafkaError
+
+_MOST_MOVES = 200
 
 
 async def brokers(call: ConsoleCall) -> Any:
     """Brokers, what they lead and hold, and moves that are under way."""
     workspace = await call.workspace()
     snapshot = await workspace.snapshot()
-    admin = await workspace.admin()
-    directories = await admin.describe_log_dirs()
+    directories = await workspace.log_directories()
     partitions = [(topic.name, each) for topic in snapshot.topics.values() for each in topic.partitions]
     rows = []
     for broker in sorted(snapshot.cluster.brokers, key=lambda each: each.node_id):
@@ -31,7 +32,7 @@ async def brokers(call: ConsoleCall) -> Any:
             1 for _, each in partitions if broker.node_id in each.replicas and broker.node_id not in each.isr
         )
         found = directories.get(broker.node_id)
-        held = total = usable = 0
+        held, total, usable = -1, 0, 0
         if found is not None and not isinstance(found, KafkaError):
             held = sum(replica.size for directory in found for replica in directory.replicas.values())
             total = sum(max(0, directory.total_bytes) for directory in found)
@@ -44,7 +45,7 @@ async def brokers(call: ConsoleCall) -> Any:
                     badge("controller", "good") if broker.node_id == snapshot.cluster.controller_id else None,
                     badge("fenced", "bad") if broker.node_id in snapshot.cluster.fenced else None,
                 ],
-                broker.address,
+                tag("td", broker.address, class_="whole"),
                 broker.rack or "–",
                 number_cell([count(leads), tag("small", f" of {count(preferred)} preferred")]),
                 number_cell(count(holds)),
@@ -83,7 +84,7 @@ async def _moves(call: ConsoleCall, workspace: Workspace) -> Content:
         return card("Moves", p(in_words(error), class_="note"))
     snapshot = await workspace.snapshot()
     rows = []
-    for partition, move in sorted(moves.items())[:200]:
+    for partition, move in sorted(moves.items())[:_MOST_MOVES]:
         topic = snapshot.topics.get(partition.topic)
         isr = topic.partitions[partition.partition].isr if topic is not None else ()
         arrived = [each for each in move.adding if each in isr]
@@ -97,7 +98,11 @@ async def _moves(call: ConsoleCall, workspace: Workspace) -> Content:
             ]
         )
     columns = ["Partition", "Replicas", "Coming", "Going", "Progress"]
-    return card("Moves", table(columns, rows, empty="No replica is being moved."))
+    return card(
+        "Moves",
+        table(columns, rows, empty="No replica is being moved."),
+        left_out(len(moves), _MOST_MOVES, "partition"),
+    )
 
 
 def _balance(call: ConsoleCall, snapshot: Snapshot) -> Content:

@@ -9,11 +9,13 @@ from typing import Any
 from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.connect_client import ConnectClient, ConnectError
 from moldau.console.markup.html import Content, code, link, p, table, tag
-from moldau.console.markup.layout import badge, card, error_box, heading, hidden, live
+from moldau.console.markup.layout import badge, card, error_box, heading, hidden, left_out, live, pager
 
 _SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
 _STATES = {"RUNNING": "good", "FAILED": "bad", "PAUSED": "warn", "STOPPED": "warn"}
 _ACTIONS = ("pause", "resume", "restart")
+PAGE = 50
+_MOST_TASKS = 200
 
 
 async def connectors(call: ConsoleCall) -> Any:
@@ -29,12 +31,18 @@ async def connectors(call: ConsoleCall) -> Any:
     try:
         found = await workspace.blocking(lambda: ConnectClient(url).connectors())
     except ConnectError as error:
-        box = error_box(str(error), "See whether the worker runs, and whether its address is right.")
+        step = "See whether the worker runs, and whether its address is right."
+        box = error_box(str(error), step, retried=True)
         return call.show("Connectors", heading("Connectors"), box, active="connect", status=502)
-    parts = [_connector(call, name, each) for name, each in sorted(found.items())[:200]]
+    page = min(max(call.number("page", 0), 0), max(0, (len(found) - 1) // PAGE))
+    shown = sorted(found.items())[page * PAGE : (page + 1) * PAGE]
+    parts = [_connector(call, name, each) for name, each in shown]
     empty = card("", p("There is no connector yet.", class_="empty"))
     return call.show(
-        "Connectors", heading("Connectors"), live("connectors", parts or empty), active="connect"
+        "Connectors",
+        heading("Connectors"),
+        live("connectors", parts or empty, pager(call.here("connect"), page, PAGE, len(found))),
+        active="connect",
     )
 
 
@@ -49,7 +57,7 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
             str(task.get("worker_id", "")),
             _trace(task),
         ]
-        for task in tasks[:200]
+        for task in tasks[:_MOST_TASKS]
     ]
     config = (found.get("info") or {}).get("config") or {}
     settings = [
@@ -74,6 +82,7 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
         [name, " ", badge(state, _STATES.get(state, ""))],
         _trace(status.get("connector") or {}),
         table(["Task", "State", "Worker", "What went wrong"], rows, empty="It has no task."),
+        left_out(len(tasks), _MOST_TASKS, "task"),
         tag("details", tag("summary", "Config"), tag("dl", settings)),
         _dead_letters(call, config),
         buttons,

@@ -10,7 +10,7 @@ from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset, GroupListing
 from moldau.client.groups.offset_resets import NewOffsets, NoCommittedOffset, Reset, ResetTo, new_offsets
-from moldau.console.call import ConsoleCall, WrongInput, changing
+from moldau.console.call import REFUSALS, ConsoleCall, Refused, WrongInput, changing, refused
 from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
 from moldau.console.markup.layout import (
     badge,
@@ -20,8 +20,10 @@ from moldau.console.markup.layout import (
     heading,
     hidden,
     labelled,
+    left_out,
     live,
     pager,
+    refusal,
     search_form,
     select,
     text_input,
@@ -36,6 +38,9 @@ from moldau.reports.group_lag import GroupSnapshot, reasons, take_group_snapshot
 
 PAGE = 50
 _MOST_ROWS = 500
+_MOST_FINDINGS = 50
+#: Of one page of a group.
+_PARTITIONS = 200
 _LARGEST_PARTITION = (1 << 31) - 1
 _STATES = {
     Severity.OK: "good",
@@ -127,7 +132,7 @@ async def _rows(call: ConsoleCall, workspace: Workspace, shown: list[GroupListin
                 each.group_type or each.protocol_type or "–",
                 number_cell("–" if isinstance(group, KafkaError) else len(group.members)),
                 sparkline(line.points, "lag") if line is not None else "",
-                number_cell(count(lags.get(each.group_id, 0))),
+                number_cell(count(lags[each.group_id]) if each.group_id in lags else "–"),
             ]
         )
     return rows
@@ -141,13 +146,12 @@ def _state(state: str) -> Markup:
 # --- one group --------------------------------------------------------------------------------------
 
 
-def _name(call: ConsoleCall) -> str:
-    return call.text("group") or ""
-
-
 async def group_page(call: ConsoleCall) -> Any:
+    return await _group_page(call, call.text("group") or "", call.number("page", 0), None)
+
+
+async def _group_page(call: ConsoleCall, name: str, page: int, why: Refused | None) -> Any:
     workspace = await call.workspace()
-    name = _name(call)
     snapshot = await take_group_snapshot(await workspace.cluster(), name, workspace.clock.now_ms())
     workspace.history.take_lag(workspace.clock.now_ms(), name, snapshot.lag)
     before = workspace.group_snapshots.get(name)
@@ -164,6 +168,7 @@ async def group_page(call: ConsoleCall) -> Any:
     return call.show(
         f"Group {name}",
         heading([link(call.here("groups"), "Groups", class_="trail"), " / ", name], _state(group.state)),
+        refusal(why.words if why is not None else None),
         live(
             "group",
             tag(
@@ -181,30 +186,36 @@ async def group_page(call: ConsoleCall) -> Any:
                     "ul",
                     [
                         finding(_STATES[each.severity], each.subject, each.text, each.next_step)
-                        for each in findings[:50]
+                        for each in findings[:_MOST_FINDINGS]
                     ],
                     class_="findings",
                 ),
+                left_out(len(findings), _MOST_FINDINGS, "finding"),
             ),
             card(
                 "Lag over time",
                 wide_plot(line.points if line is not None else (), "Records behind"),
             ),
-            card("Partitions", _partitions(call, snapshot)),
+            card("Partitions", _partitions(call, snapshot, page)),
             card("Members", _members(snapshot)),
         ),
-        None if call.read_only else _reset_form(call, snapshot),
+        None if call.read_only else _reset_form(call, snapshot, why),
         active="groups",
+        status=why.status if why is not None else 200,
     )
 
 
-def _partitions(call: ConsoleCall, snapshot: GroupSnapshot) -> Content:
+def _partitions(call: ConsoleCall, snapshot: GroupSnapshot, page: int) -> Content:
     rows = []
-    for partition, state in list(snapshot.partitions.items())[:_MOST_ROWS]:
+    total = len(snapshot.partitions)
+    page = min(max(page, 0), max(0, (total - 1) // _PARTITIONS))
+    for partition, state in list(snapshot.partitions.items())[page * _PARTITIONS : (page + 1) * _PARTITIONS]:
         owner = snapshot.group.owner(partition)
         here = f"{call.here('topics', partition.topic)}/messages"
         unread = link(
-            query(here, partition=str(partition.partition), unread_by=snapshot.group.group_id), "not read yet"
+            query(here, partition=str(partition.partition), unread_by=snapshot.group.group_id),
+            "not read yet",
+            class_="whole",
         )
         rows.append(
             [
@@ -228,7 +239,11 @@ def _partitions(call: ConsoleCall, snapshot: GroupSnapshot) -> Content:
         "Read by",
         "",
     ]
-    return table(columns, rows, empty="It has committed nothing.")
+    address = call.here("groups", "view")
+    return [
+        table(columns, rows, empty="It has committed nothing."),
+        pager(address, page, _PARTITIONS, total, group=snapshot.group.group_id),
+    ]
 
 
 def _members(snapshot: GroupSnapshot) -> Content:
@@ -247,14 +262,19 @@ def _members(snapshot: GroupSnapshot) -> Content:
         ]
         for each in snapshot.group.members[:_MOST_ROWS]
     ]
-    return table(["Member", "Host", "Reads"], rows, empty="It has no member.")
+    return [
+        table(["Member", "Host", "Reads"], rows, empty="It has no member."),
+        left_out(len(snapshot.group.members), _MOST_ROWS, "member"),
+    ]
 
 
 # --- resets -----------------------------------------------------------------------------------------
 
 
-def _reset_form(call: ConsoleCall, snapshot: GroupSnapshot) -> Markup:
+def _reset_form(call: ConsoleCall, snapshot: GroupSnapshot, why: Refused | None) -> Markup:
+    given = why.given if why is not None else {}
     topics = sorted({each.topic for each in snapshot.partitions})
+    which = [("", "all of them"), *((each, each) for each in topics)]
     name = snapshot.group.group_id
     choices = [
         ("earliest", "the beginning"),
@@ -267,11 +287,11 @@ def _reset_form(call: ConsoleCall, snapshot: GroupSnapshot) -> Markup:
         "form",
         call.token(),
         hidden("group", name),
-        labelled("Topic", select("topic", [("", "all of them"), *((each, each) for each in topics)])),
-        labelled("To", select("to", choices)),
+        labelled("Topic", select("topic", which, given.get("topic", ""))),
+        labelled("To", select("to", choices, given.get("to", ""))),
         labelled(
             "Time, offset or number",
-            text_input("number", placeholder="10m ago, 42, -100"),
+            text_input("number", given.get("number", ""), placeholder="10m ago, 42, -100"),
             "Where one is needed.",
         ),
         tag("button", "Show the plan", class_="quiet"),
@@ -298,6 +318,7 @@ def _reset_form(call: ConsoleCall, snapshot: GroupSnapshot) -> Markup:
         note,
         tag("div", reset, gone, class_="columns three"),
         class_="card",
+        open=why is not None,
     )
 
 
@@ -321,8 +342,15 @@ async def reset_group(call: ConsoleCall) -> Any:
     given = await call.form()
     workspace = await call.workspace()
     name = given.get("group", "")
-    if given.get("confirmed"):
-        return await _apply(call, workspace, name, given["confirmed"])
+    try:
+        if given.get("confirmed"):
+            return await _apply(call, workspace, name, given["confirmed"])
+        return await _plan(call, workspace, name, given)
+    except REFUSALS as error:
+        return await _group_page(call, name, 0, refused(given, error))
+
+
+async def _plan(call: ConsoleCall, workspace: Workspace, name: str, given: dict[str, str]) -> Any:
     committed_now = await (await workspace.groups()).committed(name)
     committed = {tp: each for tp, each in committed_now.items() if isinstance(each, CommittedOffset)}
     partitions = [tp for tp in committed if not given.get("topic") or tp.topic == given["topic"]]

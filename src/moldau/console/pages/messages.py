@@ -29,7 +29,7 @@ from moldau.console.markup.html import (
     span,
     tag,
 )
-from moldau.console.markup.layout import badge, card, hidden, labelled, select, text_input
+from moldau.console.markup.layout import badge, card, hidden, labelled, refusal, select, text_input
 from moldau.console.markup.words import count, looked_at, moment, size
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import Found, ShownRecord, ends_of, level_of, newest, one, onwards, search
@@ -58,6 +58,8 @@ class Asked:
     key: str
     everything: bool
     limit: int
+    #: The group whose place is meant, where no other is named.
+    unread_by: str
 
     @property
     def is_search(self) -> bool:
@@ -95,6 +97,7 @@ async def asked(call: ConsoleCall) -> Asked:
         call.text("key") or "",
         call.flag("uncommitted"),
         min(max(call.number("limit", PAGE), 1), 500),
+        "" if call.text("at") or (call.text("from") or "").strip() else call.text("unread_by") or "",
     )
 
 
@@ -120,9 +123,8 @@ async def starts_of(
     call: ConsoleCall, workspace: Workspace, wanted: Asked
 ) -> dict[TopicPartition, int] | None:
     """Where to begin: at an offset, a time, the beginning, where a group is; None for the newest."""
-    group = call.text("unread_by")
-    if group:
-        return await _unread(workspace, wanted, group)
+    if wanted.unread_by:
+        return await _unread(workspace, wanted, wanted.unread_by)
     if call.text("at"):
         return read_positions(call.text("at") or "", wanted.partitions)
     place = wanted.place
@@ -159,32 +161,37 @@ async def _unread(workspace: Workspace, wanted: Asked, group: str) -> dict[Topic
 async def messages(call: ConsoleCall) -> Any:
     workspace = await call.workspace()
     wanted = await asked(call)
-    fits = wanted.wanted()
-    starts = await starts_of(call, workspace, wanted)
+    here = f"{call.here('topics', wanted.topic.name)}/messages"
+    try:
+        fits = wanted.wanted()
+        starts = await starts_of(call, workspace, wanted)
+    except WrongInput as error:
+        return call.show(
+            f"Messages of {wanted.topic.name}",
+            *frame(call, wanted.topic, "Messages"),
+            refusal(str(error)),
+            _toolbar(call, wanted, here),
+            active="topics",
+            status=400,
+        )
     masks = call.console.masks.of(wanted.topic.name)
     level = level_of(wanted.everything)
-    here = f"{call.here('topics', wanted.topic.name)}/messages"
     note: Content = None
     more: Content = None
     stream: str | None = None
     if wanted.is_search:
         # With a script the page asks for the stream; without one it has what was found in a short time.
-        begin = starts if starts is not None else await workspace.offsets(wanted.partitions, EARLIEST)
         if call.text("noscript"):
-            found, note, more = await _short_search(call, workspace, wanted, fits, begin, here)
+            begin = starts if starts is not None else await workspace.offsets(wanted.partitions, EARLIEST)
+            found, note, more = await _short_search(call, workspace, wanted, fits, begin)
         else:
             found = Found([], {}, True)
-            stream = query(f"{here}/search", **_kept(call, wanted), at=positions_text(begin))
+            stream = query(f"{here}/search", **_kept(call, wanted), **_place(call, wanted))
     elif call.flag("live"):
         found = Found([], {}, True)
         stream = query(f"{here}/tail", **_kept(call, wanted))
     elif starts is None:
-        before = call.text("before")
-        ends = (
-            read_positions(before, wanted.partitions)
-            if before
-            else await ends_of(workspace, wanted.partitions, level)
-        )
+        ends = await _newest_ends(call, workspace, wanted)
         found = await newest(workspace, masks, ends, wanted.limit, level=level)
         more = _older(call, wanted, found, here)
     else:
@@ -193,6 +200,8 @@ async def messages(call: ConsoleCall) -> Any:
             more = link(query(here, **_kept(call, wanted), at=positions_text(found.positions)), "Next →")
     if not found.complete:
         note = "The cluster was slow: not everything could be read in ten seconds."
+    elif found.more and more is None and not wanted.is_search:
+        note = "There is more: choose a partition to go on, as there are too many for one address."
     return call.show(
         f"Messages of {wanted.topic.name}",
         *frame(call, wanted.topic, "Messages"),
@@ -217,6 +226,19 @@ def _kept(call: ConsoleCall, wanted: Asked) -> dict[str, Any]:
     }
 
 
+def _place(call: ConsoleCall, wanted: Asked) -> dict[str, Any]:
+    """The parameters that say where to begin."""
+    return {"from_": wanted.place or None, "at": call.text("at"), "unread_by": wanted.unread_by}
+
+
+def search_on(call: ConsoleCall, wanted: Asked, positions: dict[TopicPartition, int], **more: bool) -> str:
+    """Where a search that was ended goes on; "" where there are too many places for an address."""
+    if len(positions) > _MOST_POSITIONS:
+        return ""
+    here = f"{call.here('topics', wanted.topic.name)}/messages"
+    return query(here, **_kept(call, wanted), at=positions_text(positions), **more)
+
+
 def _older(call: ConsoleCall, wanted: Asked, found: Found, here: str) -> Content:
     if not found.more or len(found.positions) > _MOST_POSITIONS:
         return None
@@ -229,7 +251,6 @@ async def _short_search(
     wanted: Asked,
     fits: Predicate,
     begin: dict[TopicPartition, int],
-    here: str,
 ) -> tuple[Found, Content, Content]:
     records: list[ShownRecord] = []
     masks = call.console.masks.of(wanted.topic.name)
@@ -241,11 +262,8 @@ async def _short_search(
         records += some
         positions, whole = progress.positions, progress.done >= progress.total
         said = f"{looked_at(progress.scanned, len(records))}; {progress.ended}."
-    more = None
-    if not whole and len(positions) <= _MOST_POSITIONS:
-        on = query(here, **_kept(call, wanted), at=positions_text(positions), noscript=True)
-        more = link(on, "Search on →")
-    return Found(records, {}, True), said, more
+    on = "" if whole else search_on(call, wanted, positions, noscript=True)
+    return Found(records, {}, True), said, link(on, "Search on →") if on else None
 
 
 def _toolbar(call: ConsoleCall, wanted: Asked, here: str) -> Markup:
@@ -294,7 +312,7 @@ def _toolbar(call: ConsoleCall, wanted: Asked, here: str) -> Markup:
             span("also uncommitted"),
             class_="check",
         ),
-        hidden("unread_by", call.text("unread_by") or "") if call.text("unread_by") else None,
+        hidden("unread_by", wanted.unread_by) if wanted.unread_by else None,
         tag("button", "Show"),
         link(query(here, **_kept(call, wanted), live=True), "Live", class_="button quiet"),
         tag("span", "Download ", _files(call, wanted, here), class_="note"),
@@ -306,9 +324,7 @@ def _toolbar(call: ConsoleCall, wanted: Asked, here: str) -> Markup:
 
 def _files(call: ConsoleCall, wanted: Asked, here: str) -> Content:
     """Links to the same records as files."""
-    keep = _kept(call, wanted) | {"from_": wanted.place or None}
-    for name in ("at", "unread_by"):
-        keep[name] = call.text(name)
+    keep = _kept(call, wanted) | _place(call, wanted) | {"before": call.text("before")}
     names = {"json": "JSON", "csv": "CSV", "parquet": "Parquet"}
     return [
         [link(query(f"{here}/download", **keep, format=form), names[form]), " "]
@@ -317,7 +333,7 @@ def _files(call: ConsoleCall, wanted: Asked, here: str) -> Content:
 
 
 def _explain(call: ConsoleCall, wanted: Asked) -> Content:
-    group = call.text("unread_by")
+    group = wanted.unread_by
     if group:
         view = link(query(call.here("groups", "view"), group=group), group)
         return p(
@@ -333,7 +349,7 @@ def _status(call: ConsoleCall, wanted: Asked, stream: str | None) -> Content:
     if stream is None:
         return None
     here = f"{call.here('topics', wanted.topic.name)}/messages"
-    plain = query(here, **_kept(call, wanted), from_=wanted.place or None, at=call.text("at"), noscript=True)
+    plain = query(here, **_kept(call, wanted), **_place(call, wanted), noscript=True)
     return tag(
         "p",
         tag(
@@ -347,6 +363,8 @@ def _status(call: ConsoleCall, wanted: Asked, stream: str | None) -> Content:
         " ",
         tag("button", "Stop", type="button", id="stream-stop", class_="quiet", disabled=True),
         " ",
+        link(here, "Search on →", id="stream-more", hidden=True),
+        " ",
         None if call.flag("live") else tag("noscript", link(plain, "Search without a script")),
         class_="note",
     )
@@ -354,7 +372,12 @@ def _status(call: ConsoleCall, wanted: Asked, stream: str | None) -> Content:
 
 def _table(call: ConsoleCall, found: Found, stream: str | None, *, live: bool) -> Markup:
     if not found.records and stream is None:
-        return card("", p("No record is here.", class_="empty"))
+        words = "No record is here."
+        if found.more:
+            words = (
+                "The newest offsets have no record (compacted, or the ends of transactions). Look further."
+            )
+        return card("", p(words, class_="empty"))
     head = tag(
         "tr",
         number_head("Partition"),
@@ -511,14 +534,37 @@ async def download_messages(call: ConsoleCall) -> Any:
     masks = call.console.masks.of(wanted.topic.name)
     level = level_of(wanted.everything)
     starts = await starts_of(call, workspace, wanted)
+    ends: dict[TopicPartition, int] | None = None
     if starts is None:
         starts = await workspace.offsets(wanted.partitions, EARLIEST)
-    records: list[ShownRecord] = []
-    async for some, _ in search(
-        workspace, masks, starts, wanted.wanted(), limit=downloads.MAX_RECORDS, seconds=30.0, level=level
-    ):
-        records += some
-    call.note("download", f"{wanted.topic.name}: {len(records)} records as {form}")
-    data = await workspace.blocking(lambda: downloads.made(form, records))
-    name = f"{wanted.topic.name}.{'jsonl' if form == 'json' else form}"
+        if not wanted.is_search:
+            ends = await _newest_ends(call, workspace, wanted)
+            each = max(1, downloads.MAX_RECORDS // len(wanted.partitions))
+            starts = {tp: max(begin, ends[tp] - each) for tp, begin in starts.items() if tp in ends}
+    async with call.console.downloads:
+        records: list[ShownRecord] = []
+        whole = False
+        async for some, progress in search(
+            workspace,
+            masks,
+            starts,
+            wanted.wanted(),
+            limit=downloads.MAX_RECORDS,
+            seconds=30.0,
+            level=level,
+            ends=ends,
+        ):
+            records += some
+            whole = progress.done >= progress.total
+        call.note("download", f"{wanted.topic.name}: {len(records)} records as {form}")
+        data = await workspace.blocking(lambda: downloads.made(form, records))
+    name = f"{wanted.topic.name}{'' if whole else '-part'}.{'jsonl' if form == 'json' else form}"
     return download(data, downloads.media_type(form), name)
+
+
+async def _newest_ends(call: ConsoleCall, workspace: Workspace, wanted: Asked) -> dict[TopicPartition, int]:
+    """Before which offsets the newest records stand: those of the page, which may be an older one."""
+    before = call.text("before")
+    if before:
+        return read_positions(before, wanted.partitions)
+    return await ends_of(workspace, wanted.partitions, level_of(wanted.everything))

@@ -21,6 +21,7 @@ from moldau.reports.cluster_why import Reason, reasons
 from moldau.web.pages import redirect
 
 _SHOWN = 8
+_NOT_YET = "the first look at the groups is not over"
 _MANY = 3
 
 
@@ -127,11 +128,9 @@ def _findings(
     else:
         found += _idle_groups(call, workspace, groups)
     if not found:
-        found.append(
-            finding(
-                "good", None, "All partitions have their leaders and replicas, and no group is left alone."
-            )
-        )
+        was_looked_at = not groups or workspace.history.total_lag.last is not None
+        alone = "no group is left alone" if was_looked_at else _NOT_YET
+        found.append(finding("good", None, f"All partitions have their leaders and replicas; {alone}."))
     return tag("ul", found, class_="findings")
 
 
@@ -197,4 +196,6 @@ def _furthest(call: ConsoleCall, workspace: Workspace) -> Content:
         for now, group, line in lines[:_SHOWN]
         if now > 0
     ]
-    return table(["Group", "Last minutes", number_head("Behind")], rows, empty="No group is behind.")
+    was_looked_at = workspace.history.total_lag.last is not None
+    empty = "No group is behind." if was_looked_at else f"{_NOT_YET.capitalize()}."
+    return table(["Group", "Last minutes", number_head("Behind")], rows, empty=empty)

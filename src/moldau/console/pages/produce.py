@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.client.producer.producer import Producer
-from moldau.client.registry.schema_registry import RegisteredSchema
+from moldau.client.registry.schema_registry import RegisteredSchema, RegistryError
 from moldau.client.transport.cluster import Topic
-from moldau.console.advice import in_words
+from moldau.console.advice import in_words, registry_step
 from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.markup.html import Markup, p, query, tag
 from moldau.console.markup.layout import labelled, select, text_input
@@ -94,6 +94,8 @@ async def produce(call: ConsoleCall) -> Any:
         key = given.get("key", "").encode() or None
     except WrongInput as error:
         return _shown(call, topic, given, str(error))
+    except RegistryError as error:
+        return _shown(call, topic, given, f"{error.message} {registry_step(error)}")
     try:
         sent = await changing(
             call, "produce", topic.name, send(workspace, topic.name, value, key, partition, headers)
@@ -147,7 +149,7 @@ async def _value(workspace: Workspace, topic: str, given: dict[str, str]) -> byt
         case "null":
             return None
         case "json":
-            return json.dumps(_json(text), ensure_ascii=False, separators=(",", ":")).encode()
+            return _short(_json(text))
         case "schema":
             value = _json(text)
             return await workspace.blocking(lambda: _by_schema(workspace, topic, value))
@@ -160,6 +162,17 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongInput(f"The value is no JSON: {error}.") from None
+
+
+def _short(value: Any) -> bytes:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        raise WrongInput("The value is no JSON: it has a number that JSON cannot say.") from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say and UTF-8 cannot
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _by_schema(workspace: Workspace, topic: str, value: Any) -> bytes | None:

@@ -8,7 +8,12 @@ import difflib
 import json
 from typing import Any
 
-from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
+from moldau.client.registry.schema_registry import (
+    Reference,
+    RegisteredSchema,
+    RegistryClient,
+    RegistryError,
+)
 from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
 from moldau.console.markup.layout import (
@@ -17,11 +22,13 @@ from moldau.console.markup.layout import (
     heading,
     labelled,
     pager,
+    refusal,
     search_form,
     select,
     text_input,
 )
 from moldau.console.markup.words import plural
+from moldau.console.typed import digits
 
 PAGE = 50
 _MOST_DIFF_LINES = 5_000
@@ -192,7 +199,12 @@ async def new_schema(call: ConsoleCall) -> Any:
     if subject:
         workspace = await call.workspace()
         schema = await workspace.blocking(lambda: registry.version(subject))
-        given |= {"schema": pretty(schema), "type": schema.schema_type}
+        references = [f"{each.name}={each.subject}:{each.version}" for each in schema.references]
+        given |= {
+            "schema": pretty(schema),
+            "type": schema.schema_type,
+            "references": "\n".join(references),
+        }
     return call.show("New schema", heading("New schema"), _form(call, given, None), active="schemas")
 
 
@@ -214,6 +226,18 @@ def _form(call: ConsoleCall, given: dict[str, str], result: Content) -> Markup:
                 "textarea", given.get("schema", ""), name="schema", rows=18, spellcheck="false", required=True
             ),
         ),
+        labelled(
+            "References",
+            tag(
+                "textarea",
+                given.get("references", ""),
+                name="references",
+                rows=2,
+                placeholder="town.proto=town-value:1",
+                spellcheck="false",
+            ),
+            "What the schema imports from other subjects, one name=subject:version in a line.",
+        ),
         tag(
             "div",
             tag("button", "Check", name="action", value="check", class_="quiet"),
@@ -226,6 +250,27 @@ def _form(call: ConsoleCall, given: dict[str, str], result: Content) -> Markup:
     )
 
 
+def _not_taken(call: ConsoleCall, given: dict[str, str], box: Content) -> Any:
+    return call.show(
+        "New schema", heading("New schema"), _form(call, given, box), active="schemas", status=400
+    )
+
+
+def _typed_references(text: str) -> list[Reference]:
+    """``name=subject:version``, one in a line; names and subjects may have colons themselves."""
+    found = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        name, equals, place = line.strip().rpartition("=")
+        subject, colon, version = place.rpartition(":")
+        number = digits(version)
+        if not (equals and colon and name.strip() and subject.strip()) or number is None:
+            raise WrongInput(f"A reference has the form name=subject:version: {line[:80]!r}.")
+        found.append(Reference(name.strip(), subject.strip(), number))
+    return found
+
+
 async def register_schema(call: ConsoleCall) -> Any:
     given = await call.form()
     if given.get("action") == "register":
@@ -235,17 +280,18 @@ async def register_schema(call: ConsoleCall) -> Any:
         return _without(call)
     workspace = await call.workspace()
     subject, text, kind = given.get("subject", "").strip(), given.get("schema", ""), given.get("type", "AVRO")
-    if not subject or not text.strip():
-        raise WrongInput("A subject and a schema are needed.")
+    try:
+        if not subject or not text.strip():
+            raise WrongInput("A subject and a schema are needed.")
+        references = _typed_references(given.get("references", ""))
+    except WrongInput as error:
+        return _not_taken(call, given, refusal(str(error)))
     try:
         problems = await workspace.blocking(
-            lambda: registry.incompatibilities(subject, text, kind, version="all")
+            lambda: registry.incompatibilities(subject, text, kind, references, version="all")
         )
     except RegistryError as error:
-        box = tag("div", p(error.message), class_="message bad", role="alert")
-        return call.show(
-            "New schema", heading("New schema"), _form(call, given, box), active="schemas", status=400
-        )
+        return _not_taken(call, given, refusal(error.message))
     if problems:
         lines = [tag("li", each) for each in problems[:50]]
         box = tag(
@@ -255,9 +301,7 @@ async def register_schema(call: ConsoleCall) -> Any:
             class_="message bad",
             role="alert",
         )
-        return call.show(
-            "New schema", heading("New schema"), _form(call, given, box), active="schemas", status=400
-        )
+        return _not_taken(call, given, box)
     if given.get("action") != "register":
         box = tag(
             "div",
@@ -266,6 +310,9 @@ async def register_schema(call: ConsoleCall) -> Any:
             role="status",
         )
         return call.show("New schema", heading("New schema"), _form(call, given, box), active="schemas")
-    work = workspace.blocking(lambda: registry.register(subject, text, kind))
-    number = await changing(call, "register schema", subject, work)
+    work = workspace.blocking(lambda: registry.register(subject, text, kind, references))
+    try:
+        number = await changing(call, "register schema", subject, work)
+    except RegistryError as error:
+        return _not_taken(call, given, refusal(error.message))
     return call.done(f"Registered under id {number}.", query(call.here("schemas", "view"), subject=subject))

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from moldau.client.admin.descriptions import EARLIEST
 from moldau.console.advice import in_words
 from moldau.console.call import MAX_STREAMS, ConsoleCall
 from moldau.console.markup.words import count, looked_at
-from moldau.console.pages.messages import Asked, asked, record_row, starts_of
+from moldau.console.pages.messages import Asked, asked, record_row, search_on, starts_of
 from moldau.console.records import ShownRecord, level_of, search, tail
 from moldau.protocol.errors import KafkaError
 from moldau.web.pages import events
-from moldau.web.problems import http_problem
 
 _SEARCH_SECONDS = 60.0
 _SEARCH_MOST = 500
@@ -42,7 +42,8 @@ async def _counted(
 ) -> AsyncIterator[tuple[str, str]]:
     """Bounds the number of streams, and turns an error into a last word."""
     if call.console.streams >= MAX_STREAMS:
-        raise http_problem(503, "Too many streams at the same time")
+        yield "end", "Too many searches and live pages at the same time: close some, and load this one again."
+        return
     call.console.streams += 1
     try:
         async for name, text in source:
@@ -59,7 +60,9 @@ def _rows(call: ConsoleCall, records: list[ShownRecord]) -> str:
 
 async def _search(call: ConsoleCall, wanted: Asked) -> AsyncIterator[tuple[str, str]]:
     workspace = await call.workspace()
-    starts = await starts_of(call, workspace, wanted) or {}
+    starts = await starts_of(call, workspace, wanted)
+    if starts is None:
+        starts = await workspace.offsets(wanted.partitions, EARLIEST)
     masks = call.console.masks.of(wanted.topic.name)
     found = search(
         workspace,
@@ -77,6 +80,8 @@ async def _search(call: ConsoleCall, wanted: Asked) -> AsyncIterator[tuple[str, 
             words = looked_at(progress.scanned, progress.matched)
             if progress.ended or call.console.stopping.is_set():
                 yield "progress", json.dumps({"words": words, "share": progress.share})
+                if progress.done < progress.total and (on := search_on(call, wanted, progress.positions)):
+                    yield "more", on
                 yield "end", f"{words}; {progress.ended or 'the console stops'}."
                 return
             yield "progress", json.dumps({"words": words, "share": progress.share})

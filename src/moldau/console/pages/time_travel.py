@@ -10,19 +10,22 @@ from moldau.base.names import TopicPartition
 from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED
 from moldau.client.snapshots.time_travel import ends_as_of, fork_topic, table_as_of
-from moldau.console.call import ConsoleCall, WrongInput, changing
+from moldau.client.transport.cluster import Topic
+from moldau.console.call import REFUSALS, ConsoleCall, Refused, WrongInput, changing, refused
 from moldau.console.decoding import shown
 from moldau.console.markup.html import Content, number_cell, number_head, p, table, tag
-from moldau.console.markup.layout import card, labelled, text_input
-from moldau.console.markup.words import count, moment
+from moldau.console.markup.layout import card, labelled, refusal, text_input
+from moldau.console.markup.words import count, moment, size
 from moldau.console.naming import name_problem
 from moldau.console.pages.topic import found_topic, frame
-from moldau.console.records import newest, prepare
+from moldau.console.records import ShownRecord, newest, prepare
 from moldau.console.typed import time_ms
 
 _SHOWN = 200
+_PREVIEW = 400
 #: A table is made by reading everything up to the time; more than this is work for a program.
 _MOST_OFFSETS = 500_000
+_MOST_BYTES = 256 * 1024 * 1024
 
 
 def _time(text: str, now_ms: int) -> int:
@@ -36,6 +39,15 @@ async def time_travel(call: ConsoleCall) -> Any:
     workspace = await call.workspace()
     topic = await found_topic(call)
     text = (call.text("at") or "").strip()
+    found: Content = None
+    if text:
+        partitions = [TopicPartition(topic.name, each.index) for each in topic.partitions]
+        found = await _as_of(call, topic.name, partitions, _time(text, workspace.clock.now_ms()))
+    return _page(call, topic, text, found, None)
+
+
+def _page(call: ConsoleCall, topic: Topic, text: str, found: Content, why: Refused | None) -> Any:
+    given = why.given if why is not None else {}
     here = f"{call.here('topics', topic.name)}/time-travel"
     form = tag(
         "form",
@@ -48,14 +60,6 @@ async def time_travel(call: ConsoleCall) -> Any:
         action=here,
         class_="card toolbar",
     )
-    found: Content = None
-    if text:
-        found = await _as_of(
-            call,
-            topic.name,
-            [TopicPartition(topic.name, each.index) for each in topic.partitions],
-            _time(text, workspace.clock.now_ms()),
-        )
     fork = None
     if not call.read_only:
         fork = card(
@@ -68,8 +72,11 @@ async def time_travel(call: ConsoleCall) -> Any:
             tag(
                 "form",
                 call.token(),
-                labelled("Name of the fork", text_input("name", f"{topic.name}-fork", required=True)),
-                labelled("Up to", text_input("at", text, placeholder="now")),
+                labelled(
+                    "Name of the fork",
+                    text_input("name", given.get("name", f"{topic.name}-fork"), required=True),
+                ),
+                labelled("Up to", text_input("at", given.get("at", text), placeholder="now")),
                 tag("button", "Fork the topic"),
                 method="post",
                 action=here,
@@ -77,7 +84,14 @@ async def time_travel(call: ConsoleCall) -> Any:
             ),
         )
     return call.show(
-        f"Time travel of {topic.name}", *frame(call, topic, "Time travel"), form, found, fork, active="topics"
+        f"Time travel of {topic.name}",
+        *frame(call, topic, "Time travel"),
+        refusal(why.words if why is not None else None),
+        form,
+        found,
+        fork,
+        active="topics",
+        status=why.status if why is not None else 200,
     )
 
 
@@ -87,9 +101,11 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
     title = f"As of {moment(moment_ms)} UTC"
     if call.text("show") == "table":
         begins = await workspace.offsets(partitions, EARLIEST)
-        if sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions) > _MOST_OFFSETS:
+        sizes = await workspace.sizes()
+        offsets = sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions)
+        if offsets > _MOST_OFFSETS or sum(sizes.get(each, 0) for each in partitions) > _MOST_BYTES:
             words = (
-                f"The topic had more than {count(_MOST_OFFSETS)} records then: "
+                f"The topic has more than {count(_MOST_OFFSETS)} records or {size(_MOST_BYTES)}: "
                 f"'moldau consume {topic} --as-of … --table' makes its table."
             )
             return card(title, p(words, class_="note"))
@@ -99,14 +115,22 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
         [
             number_cell(each.partition),
             number_cell(str(each.offset)),
-            moment(each.timestamp),
-            shown(each.key.value),
-            tag("span", shown(each.value.value)[:400], class_="preview"),
+            tag("td", moment(each.timestamp), class_="time"),
+            _key(each),
+            _value(each),
         ]
         for each in records
     ]
     columns = [number_head("Partition"), number_head("Offset"), "Time (UTC)", "Key", "Value"]
     return card(title, table(columns, rows, empty="Nothing was there yet.", class_="records"))
+
+
+def _key(record: ShownRecord) -> Content:
+    return tag("td", tag("span", shown(record.key.value)[:_PREVIEW], class_="preview"), class_="key")
+
+
+def _value(record: ShownRecord) -> Content:
+    return tag("td", tag("span", shown(record.value.value)[:_PREVIEW], class_="preview"), class_="value")
 
 
 async def _table(
@@ -120,9 +144,9 @@ async def _table(
     prepared = await workspace.blocking(lambda: [prepare(workspace, masks, each) for each in some])
     rows = [
         [
-            shown(each.key.value),
-            tag("span", shown(each.value.value)[:400], class_="preview"),
-            moment(each.timestamp),
+            _key(each),
+            _value(each),
+            tag("td", moment(each.timestamp), class_="time"),
         ]
         for each in prepared
     ]
@@ -142,14 +166,23 @@ async def _table(
 
 async def fork(call: ConsoleCall) -> Any:
     given = await call.form()
-    workspace = await call.workspace()
     topic = await found_topic(call)
+    try:
+        return await _fork(call, topic, given)
+    except REFUSALS as error:
+        return _page(call, topic, "", None, refused(given, error))
+
+
+async def _fork(call: ConsoleCall, topic: Topic, given: dict[str, str]) -> Any:
+    workspace = await call.workspace()
     name = given.get("name", "").strip()
     snapshot = await workspace.snapshot(fresh=True)
     settings = call.console.settings
     problem = name_problem(name, snapshot.topics, settings.topic_pattern, settings.topic_rule)
     if problem is not None:
         raise WrongInput(problem)
+    if not call.console.masks.hide_as_much(name, topic.name):
+        raise WrongInput("Something in this topic is hidden, and would be seen in a fork with that name.")
     text = given.get("at", "").strip()
     moment_ms = _time(text, workspace.clock.now_ms()) if text else None
     work = fork_topic(await workspace.cluster(), topic.name, name, timestamp_ms=moment_ms)

@@ -3,6 +3,7 @@
 Invariant: a topic is deleted, and its records are, only by somebody who has typed its name.
 """
 
+import asyncio
 import re
 from typing import Any
 
@@ -17,8 +18,9 @@ from moldau.client.admin.descriptions import (
     NewPartitions,
     ResourceType,
 )
+from moldau.client.groups.descriptions import CommittedOffset, GroupListing
 from moldau.client.transport.cluster import Topic
-from moldau.console.call import ConsoleCall, WrongInput, changing
+from moldau.console.call import ConsoleCall, Refused, WrongInput, changing, refused
 from moldau.console.markup.html import (
     Content,
     Markup,
@@ -39,6 +41,8 @@ from moldau.console.markup.layout import (
     hidden,
     labelled,
     live,
+    pager,
+    refusal,
     tabs,
     text_input,
 )
@@ -48,6 +52,8 @@ from moldau.console.pages.topics import whole_number
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
 
+#: Partitions, or groups, of one page.
+_PAGE = 200
 #: What topics of dead letters are usually called.
 _DEAD_LETTERS = re.compile(r"dead.?letter|dlq|error", re.IGNORECASE)
 _FROM = {
@@ -114,7 +120,7 @@ async def topic_page(call: ConsoleCall) -> Any:
                 "Records a second",
                 wide_plot(line.points if line is not None else (), "Records a second", unit="/s"),
             ),
-            card("Partitions", _partitions(call, topic, bounds, sizes)),
+            card("Partitions", _partitions(call, topic, bounds, sizes, call.number("page", 0))),
         ),
         p("Topic id ", code(format_uuid(topic.topic_id)), class_="note"),
         None if call.read_only else _changes(call, topic),
@@ -127,12 +133,15 @@ def _partitions(
     topic: Topic,
     bounds: dict[TopicPartition, tuple[int, int]],
     sizes: dict[TopicPartition, int],
-) -> Markup:
+    page: int,
+) -> Content:
     names = [TopicPartition(topic.name, each.index) for each in topic.partitions]
     largest = max((sizes.get(each, 0) for each in names), default=0) or 1
     here = f"{call.here('topics', topic.name)}/messages"
+    page = min(max(page, 0), max(0, (len(names) - 1) // _PAGE))
     rows = []
-    for name, each in zip(names, topic.partitions, strict=True):
+    for each in topic.partitions[page * _PAGE : (page + 1) * _PAGE]:
+        name = TopicPartition(topic.name, each.index)
         begin, end = bounds.get(name, (0, 0))
         held = sizes.get(name, -1)
         whole = len(each.isr) == len(each.replicas)
@@ -153,7 +162,10 @@ def _partitions(
         *(number_head("Partition"), number_head("Leader"), "Replicas", "In sync", number_head("First")),
         *(number_head("Next"), number_head("Records"), number_head("Size"), ""),
     ]
-    return table(columns, rows, empty="It has no partition.")
+    return [
+        table(columns, rows, empty="It has no partition."),
+        pager(call.here("topics", topic.name), page, _PAGE, len(names)),
+    ]
 
 
 def _changes(call: ConsoleCall, topic: Topic) -> Markup:
@@ -243,8 +255,12 @@ async def empty_topic(call: ConsoleCall) -> Any:
 
 
 async def topic_configs(call: ConsoleCall) -> Any:
+    return await _configs_page(call, await found_topic(call), call.text("edit") or "", None)
+
+
+async def _configs_page(call: ConsoleCall, topic: Topic, chosen: str, why: Refused | None) -> Any:
     workspace = await call.workspace()
-    topic = await found_topic(call)
+    typed = None if why is None else why.given.get("value", "")
     resource = ConfigResource(ResourceType.TOPIC, topic.name)
     described = await (await workspace.admin()).describe_configs(
         [resource], include_synonyms=True, include_documentation=True
@@ -252,12 +268,11 @@ async def topic_configs(call: ConsoleCall) -> Any:
     raise_errors(described)
     entries = described[resource]
     assert not isinstance(entries, KafkaError)
-    chosen = call.text("edit") or ""
     ordered = sorted(entries, key=lambda each: (each.source != ConfigSource.DYNAMIC_TOPIC_CONFIG, each.name))
     rows = [
         [
             [code(entry.name), tag("small", entry.documentation or "", class_="meaning")],
-            [_value(entry), _edit(call, topic, entry, open_=entry.name == chosen)],
+            [_value(entry), _edit(call, topic, entry, typed, open_=entry.name == chosen)],
             badge(
                 _FROM.get(entry.source, entry.source.name.lower()),
                 "good" if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG else "",
@@ -269,6 +284,7 @@ async def topic_configs(call: ConsoleCall) -> Any:
     return call.show(
         f"Configs of {topic.name}",
         *frame(call, topic, "Configs"),
+        refusal(why.words if why is not None else None),
         card(
             "",
             table(
@@ -279,6 +295,7 @@ async def topic_configs(call: ConsoleCall) -> Any:
             ),
         ),
         active="topics",
+        status=why.status if why is not None else 200,
     )
 
 
@@ -301,10 +318,13 @@ def _default(entry: ConfigEntry) -> Content:
     return code(others[0].value or "–") if others else ""
 
 
-def _edit(call: ConsoleCall, topic: Topic, entry: ConfigEntry, *, open_: bool) -> Content:
+def _edit(call: ConsoleCall, topic: Topic, entry: ConfigEntry, typed: str | None, *, open_: bool) -> Content:
     if call.read_only or entry.read_only:
         return None
     is_set = entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+    value = "" if entry.sensitive else entry.value or ""
+    if open_ and typed is not None:
+        value = typed
     return tag(
         "details",
         tag("summary", "change"),
@@ -312,9 +332,7 @@ def _edit(call: ConsoleCall, topic: Topic, entry: ConfigEntry, *, open_: bool) -
             "form",
             call.token(),
             hidden("config", entry.name),
-            text_input(
-                "value", "" if entry.sensitive else entry.value or "", aria_label=f"Value of {entry.name}"
-            ),
+            text_input("value", value, aria_label=f"Value of {entry.name}"),
             tag("button", "Set", name="action", value="set"),
             tag("button", "Back to default", name="action", value="reset", class_="quiet")
             if is_set
@@ -342,40 +360,46 @@ async def change_config(call: ConsoleCall) -> Any:
         raise_errors(await admin.incremental_alter_configs({resource: [change]}))
 
     what = f"{topic.name}: {name}" + ("" if reset else f"={change.value}")
-    await changing(call, "change config", what, work())
+    try:
+        await changing(call, "change config", what, work())
+    except KafkaError as error:
+        return await _configs_page(call, topic, name, refused(given, error))
     words = f"{name} is back at its default." if reset else f"{name} is {change.value} now."
     return call.done(words, f"{call.here('topics', topic.name)}/configs")
 
 
 # --- groups -----------------------------------------------------------------------------------------
 
-_MOST_GROUPS = 200
-
 
 async def topic_groups(call: ConsoleCall) -> Any:
     """Which groups read the topic, and how far each is."""
     workspace = await call.workspace()
     topic = await found_topic(call)
-    rows = await _readers(call, workspace, topic)
+    listed = await workspace.listed_groups()
+    page = min(max(call.number("page", 0), 0), max(0, (len(listed) - 1) // _PAGE))
+    rows = await _readers(call, workspace, topic, listed[page * _PAGE : (page + 1) * _PAGE])
+    more = len(listed) > _PAGE
     columns = ["Group", "State", number_head("Partitions"), number_head("Behind"), ""]
     return call.show(
         f"Groups of {topic.name}",
         *frame(call, topic, "Groups"),
         live(
-            "readers", card("", table(columns, rows, empty="No group has committed an offset of this topic."))
+            "readers",
+            p("Each page looks at some of all groups, and shows those that read the topic.", class_="note")
+            if more
+            else None,
+            card("", table(columns, rows, empty="No group has committed an offset of this topic.")),
+            pager(f"{call.here('topics', topic.name)}/groups", page, _PAGE, len(listed)),
         ),
         active="topics",
     )
 
 
-async def _readers(call: ConsoleCall, workspace: Workspace, topic: Topic) -> list[list[Content]]:
-    import asyncio
-
-    from moldau.client.groups.descriptions import CommittedOffset
-
+async def _readers(
+    call: ConsoleCall, workspace: Workspace, topic: Topic, listed: list[GroupListing]
+) -> list[list[Content]]:
     partitions = [TopicPartition(topic.name, each.index) for each in topic.partitions]
     ends = await workspace.offsets(partitions, -1)
-    listed = (await workspace.listed_groups())[:_MOST_GROUPS]
     groups = await workspace.groups()
 
     async def committed(group: str) -> dict[TopicPartition, int]:
@@ -392,7 +416,9 @@ async def _readers(call: ConsoleCall, workspace: Workspace, topic: Topic) -> lis
             continue
         behind = sum(max(0, ends.get(tp, offset) - offset) for tp, offset in found.items())
         here = call.here("topics", topic.name)
-        unread = link(query(f"{here}/messages", unread_by=listing.group_id), "what it has not read yet")
+        unread = link(
+            query(f"{here}/messages", unread_by=listing.group_id), "what it has not read yet", class_="whole"
+        )
         rows.append(
             [
                 link(query(call.here("groups", "view"), group=listing.group_id), listing.group_id),

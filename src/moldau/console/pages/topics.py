@@ -3,13 +3,14 @@
 Invariant: whatever the number of topics, a page asks only for what it shows.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
 from moldau.client.admin.descriptions import NewTopic
 from moldau.client.transport.cluster import Topic
-from moldau.console.call import ConsoleCall, WrongInput, changing
+from moldau.console.call import ConsoleCall, Refused, WrongInput, changing, refused
 from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
 from moldau.console.markup.layout import (
     badge,
@@ -18,6 +19,7 @@ from moldau.console.markup.layout import (
     labelled,
     live,
     pager,
+    refusal,
     search_form,
     select,
     text_input,
@@ -27,6 +29,7 @@ from moldau.console.markup.words import count, plural, rate, size
 from moldau.console.naming import name_problem
 from moldau.console.typed import digits
 from moldau.console.workspace import Workspace
+from moldau.protocol.errors import KafkaError
 
 PAGE = 50
 #: Names of columns to sort by, and how each is called.
@@ -80,7 +83,8 @@ async def topics(call: ConsoleCall) -> Any:
         class_="button quiet",
     )
     new = None if call.read_only else link(call.here("new-topic"), "New topic", class_="button")
-    empty = f"No topic fits “{wanted}”." if wanted else "There is no topic yet."
+    nothing = "There is no topic yet" + (", or none that you may see." if call.session.user else ".")
+    empty = f"No topic fits “{wanted}”." if wanted else nothing
     return call.show(
         "Topics",
         heading("Topics", search_form(address, wanted, "Search topics"), switch, new),
@@ -148,7 +152,7 @@ async def new_topic(call: ConsoleCall) -> Any:
     return call.show("New topic", heading("New topic"), _form(call, {}, None), active="topics")
 
 
-def _form(call: ConsoleCall, given: dict[str, str], problem: str | None) -> Markup:
+def _form(call: ConsoleCall, given: Mapping[str, str], problem: str | None) -> Markup:
     settings = call.console.settings
     rule = "Letters, digits, dots, dashes and underscores; no dot and underscore that differ only in that."
     if settings.topic_pattern is not None:
@@ -162,7 +166,7 @@ def _form(call: ConsoleCall, given: dict[str, str], problem: str | None) -> Mark
     return tag(
         "form",
         call.token(),
-        p(problem, class_="message bad", role="alert") if problem else None,
+        refusal(problem),
         labelled(
             "Name",
             text_input("name", given.get("name", ""), required=True, maxlength=249, autofocus=True),
@@ -227,15 +231,22 @@ async def create_topic(call: ConsoleCall) -> Any:
         )
     except WrongInput as error:
         call.note("create topic", given.get("name", ""), str(error))
-        page = [heading("New topic"), _form(call, given, str(error))]
-        return call.show("New topic", *page, active="topics", status=400)
+        return _not_taken(call, refused(given, error))
     admin = await workspace.admin()
 
     async def work() -> None:
         raise_errors(await admin.create_topics([made]))
 
-    await changing(call, "create topic", name, work())
+    try:
+        await changing(call, "create topic", name, work())
+    except KafkaError as error:
+        return _not_taken(call, refused(given, error))
     return call.done(f"Topic {name} is there.", call.here("topics", name))
+
+
+def _not_taken(call: ConsoleCall, why: Refused) -> Any:
+    page = [heading("New topic"), _form(call, why.given, why.words)]
+    return call.show("New topic", *page, active="topics", status=why.status)
 
 
 def whole_number(

@@ -8,11 +8,12 @@ from typing import Any
 from moldau.client.admin.transactions import TransactionDescription
 from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.markup.html import Content, link, number_cell, number_head, p, query, table, tag
-from moldau.console.markup.layout import badge, card, heading, hidden, live, pager
+from moldau.console.markup.layout import badge, card, heading, hidden, left_out, live, pager
 from moldau.console.markup.words import count, duration, plural
 from moldau.protocol.errors import KafkaError
 
 PAGE = 50
+_MOST_PARTITIONS = 500
 
 
 async def transactions(call: ConsoleCall) -> Any:
@@ -84,7 +85,7 @@ async def transaction_page(call: ConsoleCall) -> Any:
     ]
     rows = [
         [link(call.here("topics", each.topic), each.topic), number_cell(each.partition)]
-        for each in found.partitions[:500]
+        for each in found.partitions[:_MOST_PARTITIONS]
     ]
     abort = None
     if not call.read_only and found.state == "Ongoing":
@@ -111,6 +112,7 @@ async def transaction_page(call: ConsoleCall) -> Any:
         card(
             f"Partitions with records of it: {count(len(found.partitions))}",
             table(["Topic", number_head("Partition")], rows, empty="None."),
+            left_out(len(found.partitions), _MOST_PARTITIONS, "partition"),
         ),
         abort,
         active="transactions",

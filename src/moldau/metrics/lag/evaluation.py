@@ -4,7 +4,8 @@ rules.
 A partition's window is a few commits, each with the lag at its moment. In this order:
 
 1. without lag now, all is well;
-2. STOP when the last commit is longer ago than the whole window lasted: nobody commits any more;
+2. STOP when the last commit is longer ago than the whole window lasted: nobody commits any more (where only
+   one commit was ever seen, when as many looks as a window has have passed without another);
 3. all is well when there was no lag at some point of the window;
 4. REWIND when an offset went back;
 5. STALL when commits come and the offset does not move;
@@ -63,15 +64,19 @@ class PartitionStatus(NamedTuple):
     complete: float
 
 
-def evaluate(window: Sequence[Commit], current_lag: int, now_ms: int) -> PartitionStatus:
-    """The status of one partition; ``window`` is in the order of time."""
+def evaluate(
+    window: Sequence[Commit], current_lag: int, now_ms: int, *, quiet_looks: int = 0
+) -> PartitionStatus:
+    """The status of one partition; ``window`` is in the order of time, ``quiet_looks`` came after its end."""
     complete = min(len(window) / WINDOW, 1.0)
-    return PartitionStatus(_status(window, current_lag, now_ms), max(current_lag, 0), complete)
+    return PartitionStatus(_status(window, current_lag, now_ms, quiet_looks), max(current_lag, 0), complete)
 
 
-def _status(window: Sequence[Commit], current_lag: int, now_ms: int) -> Status:
-    if current_lag <= 0 or len(window) < 2:
+def _status(window: Sequence[Commit], current_lag: int, now_ms: int, quiet_looks: int) -> Status:
+    if current_lag <= 0 or not window:
         return Status.OK
+    if len(window) == 1:
+        return Status.STOP if quiet_looks >= WINDOW else Status.OK
     if is_stopped(window, now_ms):
         return Status.STOP
     if any(commit.lag <= 0 for commit in window):

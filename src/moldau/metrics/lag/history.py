@@ -31,11 +31,13 @@ Looks = Mapping[TopicPartition, Look]
 
 
 class _Window:
-    __slots__ = ("commits", "lag")
+    __slots__ = ("commits", "lag", "quiet_looks")
 
     def __init__(self) -> None:
         self.commits: deque[Commit] = deque(maxlen=WINDOW)
         self.lag = 0
+        #: Looks since the last commit.
+        self.quiet_looks = 0
 
 
 class LagHistory:
@@ -58,6 +60,9 @@ class LagHistory:
             last = window.commits[-1] if window.commits else None
             if last is None or look.has_owner or look.committed != last.offset:
                 window.commits.append(Commit(now_ms, look.committed, look.lag))
+                window.quiet_looks = 0
+            else:
+                window.quiet_looks += 1
             window.lag = look.lag
         for place in [each for each in windows if each not in looks]:
             del windows[place]
@@ -71,7 +76,11 @@ class LagHistory:
     def status(self, group: str, now_ms: int) -> GroupStatus:
         windows = self._groups.get(group, {})
         return evaluate_group(
-            (place, evaluate(tuple(window.commits), window.lag, now_ms)) for place, window in windows.items()
+            (
+                place,
+                evaluate(tuple(window.commits), window.lag, now_ms, quiet_looks=window.quiet_looks),
+            )
+            for place, window in windows.items()
         )
 
     def window(self, group: str, place: TopicPartition) -> tuple[Commit, ...]:
