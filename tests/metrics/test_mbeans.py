@@ -57,7 +57,7 @@ def test_patterns_find_names(beans: MBeans, pattern: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["kafka", "kafka:", "kafka:type", "kafka:type=a,type=b", "kafka:=x", "a:b=c=d", "a:b=" + "?" * 21]
+    "text", ["kafka", "kafka:", "kafka:type", "kafka:type=a,type=b", "kafka:=x", "a:b=c=d"]
 )
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(BadName):
