@@ -309,6 +309,13 @@ class Partition:
             and producer.transaction_first_offset >= 0
         )
 
+    def transaction_of(self, producer_id: int) -> tuple[int, ...]:
+        """What the log knows of a producer's transaction; something else once it has ended here."""
+        producer = None if self.log is None else self.log.producers.get(producer_id)
+        if producer is None:
+            return ()
+        return producer.epoch, producer.last_timestamp, producer.transaction_first_offset
+
     # --- bounds ---------------------------------------------------------------------------------
 
     @property

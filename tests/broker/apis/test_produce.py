@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from moldau.base.names import TopicPartition
 from moldau.broker.apis import produce
 from moldau.broker.context import CloseConnection
+from moldau.coordinators.runtime import PromptFuture
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -228,6 +230,33 @@ def test_a_coordinator_that_goes_away_while_it_is_asked(ask: Ask, monkeypatch: p
     assert waiting.waits
     ask.broker.run(go_away())
     assert first(waiting.response()).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(PromptFuture, 0), (asyncio.Future, ErrorCode.NOT_ENOUGH_REPLICAS)]
+)
+def test_a_write_that_waits_for_the_end_of_the_transaction_before(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, kind: Any, code: int
+) -> None:
+    """For the markers of that one our own coordinator has waited: they are no reason to ask it again."""
+
+    async def question() -> "asyncio.Future[Any]":
+        return kind(loop=asyncio.get_running_loop())
+
+    async def end_and_admit() -> None:
+        services.transactions.markers.write(place, *identity, True, 0)
+        asked.set_result({place: ErrorCode.NONE})
+        if isinstance(asked, PromptFuture) and asked.prompt is not None:
+            asked.prompt()
+
+    ask.broker.create_topic("orders")
+    identity, place = begin_transaction(ask, "orders"), TopicPartition("orders", 0)
+    services, asked = ask.broker.node.services, ask.broker.run(question())
+    monkeypatch.setattr(services.transactions, "admit", lambda *who, adds: asked)
+    waiting = ask.later(produce_request("orders", transactional(identity, 1), transactional_id="t"), 12)
+    assert waiting.waits
+    ask.broker.run(end_and_admit())
+    assert first(waiting.response()).error_code == code
 
 
 def test_a_topic_that_wants_schemas_refuses_records_without(ask: Ask) -> None:

@@ -1,9 +1,11 @@
 """TxnOffsetCommit: offsets that count when their transaction commits, and only then."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.end_txn import EndTxnRequest
@@ -78,3 +80,27 @@ def test_who_is_refused(ask: Ask, identity: tuple[int, int]) -> None:
 def test_an_owner_of_the_past_is_fenced(ask: Ask, identity: tuple[int, int]) -> None:
     new_producer(ask)
     assert codes(ask(commit(identity), 5)) == {0: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+def test_a_commit_that_was_admitted_to_a_transaction_that_has_ended_since(
+    ask: Ask, identity: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets would be open for ever: nobody ends that transaction once more."""
+    services = ask.broker.node.services
+    place = TopicPartition("__consumer_offsets", services.groups.partition_for("g"))
+
+    async def question() -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().create_future()
+
+    async def end_and_admit() -> None:
+        services.transactions.markers.write(place, *identity, True, 0)
+        asked.set_result({place: ErrorCode.NONE})
+
+    asked = ask.broker.run(question())
+    monkeypatch.setattr(services.transactions, "admit", lambda *who, adds: asked)
+    waiting = ask.later(commit(identity), 4)
+    assert waiting.waits
+    ask.broker.run(end_and_admit())
+    assert codes(waiting.response()) == {0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    stable = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, None)], require_stable=True)
+    assert ask(stable, 9).groups[0].topics == []

@@ -16,6 +16,7 @@ in the order in which they were sent.
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, NamedTuple
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
@@ -24,6 +25,7 @@ from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import CloseConnection, RequestContext
 from moldau.broker.coordination.transactions import Verdicts, before_abortable, for_producers
 from moldau.broker.purgatory import Parked, keep_records
+from moldau.coordinators.runtime import PromptFuture
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -328,6 +330,9 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
         appending.verdicts = _for_version(dict.fromkeys(partitions, error.code), context)
         return _append_all(request, context, appending)
     if not verdicts.done():
+        if isinstance(verdicts, PromptFuture):
+            # The coordinator is here, and may have to end the transaction before: those markers are due.
+            verdicts.prompt = partial(_count_again, appending, partitions, context)
         return _take_turn(context.connection.produce_turn, request, context, appending, verdicts)
     appending.verdicts = _outcome(verdicts, appending, context)
     return _append_all(request, context, appending)
@@ -354,6 +359,10 @@ def _markers_written(
 ) -> dict[TopicPartition, _MarkersWritten]:
     replicas = map(context.services.replicas.get, partitions)
     return {replica.topic_partition: _markers_in(replica) for replica in replicas if replica is not None}
+
+
+def _count_again(appending: _Appending, partitions: list[TopicPartition], context: RequestContext) -> None:
+    appending.markers_written = _markers_written(partitions, context)
 
 
 def _markers_in(partition: Partition) -> _MarkersWritten:

@@ -60,12 +60,14 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
     groups = context.services.groups
     await groups.topic.make(context.services)
     partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
+    replica = context.services.replicas.get(partition)
+    if replica is None:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+    producer = request.producer_id, request.producer_epoch
+    adds = context.api_version >= 5  # each end has its own epoch then, and a commit that is late is refused
+    before, written = replica.transaction_of(request.producer_id), False
     admitted = await context.services.transactions.admit(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        [partition],
-        adds=context.api_version >= 5,
+        request.transactional_id, *producer, [partition], adds=adds
     )
     verdicts = for_groups(admitted)
     if context.api_version < _KNOWS_ABORTABLE:
@@ -76,11 +78,16 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
     turn = Turn()
     for piece in cut_topics(request.topics):
         await turn.give_way()
+        as_before = replica.transaction_of(request.producer_id) == before
+        if not adds and not (replica.has_open_transaction(*producer) if written else as_before):
+            message = "The transaction has ended here since its coordinator was asked."
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
         some = copy(request)
         some.topics = [topic for _, topic in piece]
         answer = await request_of(context, request.group_id, GroupShard.txn_offset_commit, some)
         for (place, _), answered in zip(piece, answer.topics, strict=True):
             topics[place].partitions += answered.partitions
+            written = written or any(not each.error_code for each in answered.partitions)
     return TxnOffsetCommitResponse(topics=topics)
 
 

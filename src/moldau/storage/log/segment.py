@@ -13,7 +13,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from moldau.protocol.records import (
     HEADER_SIZE,
@@ -249,31 +249,28 @@ class Segment:
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
-            self._load_indexes()
-            assert self._offset_index is not None
-        return self._offset_index
+            path = self.path(OFFSET_INDEX_SUFFIX)
+            try:
+                self._offset_index = OffsetIndex.load(self.files, path, self.base_offset, self.size)
+            except (CorruptFileError, FileNotFoundError) as error:
+                self.rebuild_indexes(str(error))
+        return cast(OffsetIndex, self._offset_index)
 
     @property
     def time_index(self) -> TimeIndex:
+        """Loaded for itself: who reads by offsets does not need it."""
         if self._time_index is None:
-            self._load_indexes()
-            assert self._time_index is not None
-        return self._time_index
+            try:
+                self._time_index = TimeIndex.load(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
+            except (CorruptFileError, FileNotFoundError) as error:
+                self.rebuild_indexes(str(error))
+        return cast(TimeIndex, self._time_index)
 
     @property
     def txn_index(self) -> TxnIndex:
         if self._txn_index is None:
             self._txn_index = TxnIndex.load(self.files, self.path(TXN_INDEX_SUFFIX))
         return self._txn_index
-
-    def _load_indexes(self) -> None:
-        try:
-            self._offset_index = OffsetIndex.load(
-                self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset, self.size
-            )
-            self._time_index = TimeIndex.load(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
-        except (CorruptFileError, FileNotFoundError) as error:
-            self.rebuild_indexes(str(error))
 
     def rebuild_indexes(self, reason: str) -> None:
         """Rebuilds both indexes from the headers of the batches; the checksums are not verified."""
@@ -477,6 +474,7 @@ class Segment:
         file = self.file
         self.size = file.size
         next_offset = self.base_offset
+        _ = self.time_index  # so that no append has to build it anew
         last_offset, indexed = self.offset_index.last()
         self._begin_tail(self.base_offset - 1 if last_offset < 0 else last_offset)
         for position, header in self.headers(indexed):
