@@ -81,6 +81,22 @@ def test_a_broker_waits_while_the_controller_cannot_write(monkeypatch: pytest.Mo
         asyncio.run(made.register())
 
 
+def test_a_late_answer_does_not_bring_an_old_epoch_back() -> None:
+    """The broker fetched with it, and its leaders refused that for ever."""
+    answers = [BrokerRegistrationResponse(broker_epoch=15), BrokerRegistrationResponse(broker_epoch=10)]
+
+    class Channel:
+        async def send(self, request: Any, *, timeout_ms: int) -> Any:
+            return answers.pop(0)
+
+    channel: Any = Channel()
+    nothing: Any = None
+    made = Registration(BrokerRegistration(1, bytes(16), ()), channel, nothing, nothing)
+    for _ in range(2):
+        asyncio.run(made.register())
+    assert made.broker_epoch == 15
+
+
 def test_a_session_is_regained_although_the_store_fails_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration_module, "_PAUSE_SECONDS", 0)
     done: list[str] = []

@@ -68,7 +68,8 @@ class Registration:
                 continue
             if answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code), "The controller refused this broker.")
-            self.broker_epoch = answer.broker_epoch
+            # Two requests may be under way, and the older answer come last: epochs only grow.
+            self.broker_epoch = max(self.broker_epoch, answer.broker_epoch)
             return
 
     async def regain(

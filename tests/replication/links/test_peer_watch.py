@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.records import BrokerFenced, BrokerRegistered, Endpoint
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.replication.links import peer_watch
 from moldau.replication.links.peer_watch import PeerWatch
 from tests.shared.waiting import turns, until
 
@@ -73,8 +76,12 @@ def test_a_process_that_is_gone() -> None:
     watching(scenario)
 
 
-def test_a_process_that_comes_back_was_not_dead() -> None:
+def test_a_process_that_comes_back_was_not_dead(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """From here its listener cannot be reached: to declare it dead again and again would help nobody."""
+    monkeypatch.setattr(peer_watch, "_START_SECONDS", 0.0)
+    monkeypatch.setattr(peer_watch, "_RETRY_SECONDS", 0.01)
 
     async def scenario(watch: PeerWatch, peers: Peers, dead: list[int], server: asyncio.Server) -> None:
         server.close()
@@ -82,10 +89,27 @@ def test_a_process_that_comes_back_was_not_dead() -> None:
         peers.opened[0].broken.set()
         await until(lambda: dead == [2])
         watch.follow(image(), image(epoch=7), ())
-        await until(lambda: watch._watched[2][1].done())
+        await until(lambda: "broker 2 lives" in caplog.text)
         assert dead == [2]
-        watch.follow(image(epoch=7), image(epoch=9, process=b"another process "), ())
+        peers.opened.clear()  # it is reached, and dies then
+        await until(lambda: peers.opened)
+        peers.opened[0].broken.set()
         await until(lambda: dead == [2, 2])
+        watch.follow(image(epoch=7), image(epoch=9, process=b"another process "), ())
+        await until(lambda: dead == [2, 2, 2])
+
+    watching(scenario)
+
+
+def test_a_process_that_was_never_reached_may_be_starting() -> None:
+    async def scenario(watch: PeerWatch, peers: Peers, dead: list[int], server: asyncio.Server) -> None:
+        server.close()
+        await server.wait_closed()
+        peers.opened[0].broken.set()
+        watch.follow(image(), image(epoch=7), ())
+        await turns(50)
+        assert await watch._is_refused(2)
+        assert dead == []
 
     watching(scenario)
 

@@ -5,8 +5,9 @@ system refuses the connection, nobody listens any more.
 
 Invariant: only a refusal, several times in a row, counts as a death. A broker that is slow, paused or cut off
 does not refuse: it is judged by its session alone. A broker that is declared dead by mistake loses nothing
-but its leadership: it is fenced by epochs as any other, and registers again. The same process is never
-declared dead twice: where it comes back, its listener cannot be judged from here.
+but its leadership: it is fenced by epochs as any other, and registers again. The same process is not declared
+dead twice unless it was reached in between: where it comes back, its listener cannot be judged from here. One
+that was never reached may be starting.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ _REFUSALS = 3
 _PAUSE_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 2.0
+#: A broker that has registered listens after it has opened its logs.
+_START_SECONDS = 5.0
 
 #: Told that the process of a broker is dead.
 DeclareDead = Callable[[int], Awaitable[None]]
@@ -56,24 +59,32 @@ class PeerWatch:
                 self._watched[broker_id] = broker.broker_epoch, task
 
     async def _watch(self, broker: BrokerImage) -> None:
+        broker_id, process = broker.broker_id, broker.incarnation_id
+        loop = asyncio.get_running_loop()
+        begin, reached, said = loop.time(), False, False
         while True:
             try:
-                connection = await self._peers.connection(broker.broker_id, "watch")
+                connection = await self._peers.connection(broker_id, "watch")
+                reached = True
+                self._declared.pop(broker_id, None)
                 await connection.lost()
             except KafkaError:
                 pass  # whether it is dead, the listener tells
-            if not await self._is_refused(broker.broker_id):
+            starting = not reached and loop.time() - begin < _START_SECONDS
+            if starting or not await self._is_refused(broker_id):
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            if self._declared.get(broker.broker_id) == broker.incarnation_id:
+            if self._declared.get(broker_id) != process:
+                log.warning("the process of broker %d is dead: nobody listens there", broker_id)
+                self._declared[broker_id] = process
+                await self._declare_dead(broker_id)
+                return
+            if not said:
+                said = True
                 message = "broker %d lives, but connections to the address that it advertises to brokers are "
                 message += "refused here: see whether that address leads there from this machine"
-                log.error(message, broker.broker_id)
-                return
-            log.warning("the process of broker %d is dead: nobody listens there", broker.broker_id)
-            self._declared[broker.broker_id] = broker.incarnation_id
-            await self._declare_dead(broker.broker_id)
-            return
+                log.error(message, broker_id)
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _is_refused(self, broker_id: int) -> bool:
         for attempt in range(_REFUSALS):
