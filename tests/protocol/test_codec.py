@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.protocol import codec
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.primitives import (
     MalformedMessage,
+    TextTooLong,
     TooManyElements,
     read_unsigned_varint,
     skip_tagged_fields,
@@ -416,3 +418,12 @@ def test_nobody_has_so_many_tagged_fields() -> None:
     frame = codec.encode(Library([]), 1)
     with pytest.raises(MalformedMessage, match="16383 tagged fields"):
         codec.decode(Library, 1, frame[:-1] + b"\xff\x7f" + bytes(100_000))
+
+
+@pytest.mark.parametrize("version", [1, 13])
+def test_a_request_has_no_text_that_its_reader_would_refuse(version):
+    """A broker closes the connection for it, and others may have requests on that."""
+    longest = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32767)])
+    assert codec.encode(longest, version)
+    with pytest.raises(TextTooLong, match="32768 bytes"):
+        codec.encode(MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32768)]), version)

@@ -14,6 +14,7 @@ from moldau.rest.problems import from_kafka
         ("GROUP_AUTHORIZATION_FAILED", (403, 40301), (403, 40301)),
         ("UNKNOWN_TOPIC_OR_PARTITION", (404, 40401), (404, 40403)),
         ("GROUP_ID_NOT_FOUND", (404, 404), (404, 404)),
+        ("NO_REASSIGNMENT_IN_PROGRESS", (404, 404), (404, 404)),
         ("TOPIC_ALREADY_EXISTS", (400, 40002), (400, 40002)),
         ("INVALID_CONFIG", (400, 40002), (400, 40002)),
         ("ILLEGAL_GENERATION", (409, 40903), (409, 40903)),

@@ -62,6 +62,8 @@ class FlowStatus:
 
     exact: bool | None = None
     topics: FlowTopics = field(default_factory=FlowTopics)
+    #: Whether these are the topics that there are, and not yet unknown.
+    has_looked: bool = False
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     bytes_copied: int = 0
     is_leader: bool = False
@@ -70,6 +72,13 @@ class FlowStatus:
     @property
     def lag(self) -> int:
         return sum(each.lag for each in self.progress.values())
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all is copied that was there at the last look, which may be nothing."""
+        if not self.topics.mirrored:
+            return self.has_looked
+        return bool(self.progress) and self.lag == 0
 
 
 class Flow:
@@ -177,6 +186,7 @@ class _Session:
         try:
             while not stopped.is_set():
                 self._topics = self._flow.status.topics = await self._sync.refresh()
+                self._flow.status.has_looked = True
                 names = sorted(topic.target for topic in self._topics.mirrored.values())
                 if not names:
                     await self._idle()

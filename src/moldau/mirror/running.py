@@ -70,7 +70,4 @@ async def wait_until_caught_up(flows: list[Flow], *, rounds: int = 2, pause_seco
     quiet = 0
     while quiet < rounds:
         await asyncio.sleep(pause_seconds)
-        done = all(
-            flow.status.progress and flow.status.lag == 0 and flow.status.topics.mirrored for flow in flows
-        )
-        quiet = quiet + 1 if done else 0
+        quiet = quiet + 1 if all(flow.status.is_caught_up for flow in flows) else 0

@@ -22,11 +22,13 @@ from functools import cache
 from typing import Any, TypeVar
 
 from moldau.protocol.primitives import (
+    LONGEST_STRING,
     MalformedMessage,
     TooManyElements,
     read_string_length,
     read_tag_count,
     read_unsigned_varint,
+    refuse_text,
     skip_tagged_fields,
     write_unsigned_varint,
 )
@@ -119,6 +121,7 @@ class _Source:
             "string_length": read_string_length,
             "tag_count": read_tag_count,
             "put_varint": write_unsigned_varint,
+            "refuse_text": refuse_text,
             "skip_tags": skip_tagged_fields,
         }
         self.depth = 1
@@ -461,6 +464,8 @@ class _WriterSource(_Source):
             self.line(f"elif {count}: splices.append((len({out}), {name}))")
         else:
             self.line(f"{count} = len({name})")
+            if kind == "string" and self.top.name.endswith("Request"):
+                self.line(f"if {count} > {LONGEST_STRING}: refuse_text({count})")
             self.length(count, kind == "string", out)
             self.line(f"{out} += {name}")
         if nullable:

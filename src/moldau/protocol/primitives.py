@@ -3,7 +3,7 @@
 Invariant: what a few bytes claim costs neither time nor memory before the bytes are there.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 
 class MalformedMessage(Exception):
@@ -18,6 +18,14 @@ class TooManyElements(MalformedMessage):
 MOST_TAGGED_FIELDS = 128
 #: Kafka's limit for a string, whatever its length could say.
 LONGEST_STRING = 32767
+
+
+class TextTooLong(ValueError):
+    """A text that no message may have: whoever gets it would close the connection, which others use too."""
+
+
+def refuse_text(length: int) -> NoReturn:
+    raise TextTooLong(f"a text of {length} bytes, where {LONGEST_STRING} are the most")
 
 
 def read_unsigned_varint(buffer: Any, position: int) -> tuple[int, int]:

@@ -28,6 +28,13 @@ _AUTHORIZATION = frozenset(
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
+_NOT_FOUND = frozenset(
+    {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    }
+)
 _BAD_REQUEST = frozenset(
     {
         ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -71,7 +78,7 @@ def from_kafka(error: KafkaError, *, v2: bool = False) -> Problem:
         return Problem(40301, 403, words)
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return topic_not_found() if v2 else unknown_topic_or_partition()
-    if code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID):
+    if code in _NOT_FOUND:
         return Problem(404, 404, words)
     if code in _BAD_REQUEST:
         return Problem(40002, 400, words)

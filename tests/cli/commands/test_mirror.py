@@ -64,6 +64,11 @@ def test_once_then_status_verify_promote_demote(pair: tuple[Broker, Broker]) -> 
     assert content(a, "orders") == content(b, "orders")
 
 
+def test_once_ends_where_there_is_nothing_to_copy(pair: tuple[Broker, Broker]) -> None:
+    done = command(*addresses(pair), "--topics", "nothing.*", "--once", "--log-level", "error")
+    assert done.exit_code == 0, done.output
+
+
 def test_a_file_of_properties(pair: tuple[Broker, Broker], tmp_path: Path) -> None:
     a, b = pair
     file = tmp_path / "mm2.properties"

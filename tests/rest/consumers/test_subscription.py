@@ -32,6 +32,7 @@ def test_a_pattern_takes_linear_time():
         {"topics": "t"},
         {"topics": [""]},
         {"topics": ["\ud800"]},
+        {"topics": ["x" * 250]},
         {"topic_pattern": "["},
         {"topic_pattern": "x" * 2000},
     ],

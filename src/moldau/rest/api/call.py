@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import KafkaError
+from moldau.protocol.primitives import TextTooLong
 from moldau.rest import problems
 from moldau.rest.consumers.instance import ConsumerInstance
 from moldau.rest.login import Login
@@ -149,8 +150,9 @@ def answered(
             return await handler(call)
         except KafkaError as error:
             raise problems.from_kafka(error, v2=v2) from None
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TextTooLong) as error:
+            half = "a text has half a surrogate pair, which UTF-8 cannot write"
             refused = problems.unprocessable if v2 else problems.bad_request
-            raise refused("a text has half a surrogate pair, which UTF-8 cannot write") from None
+            raise refused(error if isinstance(error, TextTooLong) else half) from None
 
     return answer

@@ -219,6 +219,8 @@ def test_topics_that_are_refused(http, cluster, refusal, body):
     assert refusal(http.post(f"{cluster}/topics", json=body)) == (400, 400)
     assert refusal(http.post(f"{cluster}/topics", json={"topic_name": "a b"})) == (400, 40002)
     assert refusal(http.post(f"{cluster}/topics", content=b'{"topic_name": "\\ud800"}')) == (400, 400)
+    assert refusal(http.post(f"{cluster}/topics", json={"topic_name": "x" * 40_000})) == (400, 400)
+    assert refusal(http.get(f"{cluster}/topics/{'x' * 40_000}")) == (400, 400)
 
 
 def test_replicas_that_are_assigned_by_hand(http, cluster):
