@@ -15,6 +15,7 @@ from moldau.connect.config.providers import AllowedPaths, ConfigProvider, provid
 from moldau.connect.config.validators import OneOf, OneOfAnyCase, Range
 from moldau.connect.errors import ConfigException
 from moldau.connect.transforms.python import MODULES
+from moldau.web.tls import TlsOptions
 
 DEFAULT_PORT = 8083
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
@@ -35,6 +36,28 @@ _COMMON = (
     ),
     ConfigKey(
         "listeners", ConfigType.LIST, [f"http://127.0.0.1:{DEFAULT_PORT}"], _LOW, "Where REST listens."
+    ),
+    ConfigKey(
+        "topic.tracking.enable",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether the topics that connectors use are noted.",
+    ),
+    ConfigKey(
+        "topic.tracking.allow.reset",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether REST may be asked to forget them.",
+    ),
+    ConfigKey(
+        "topic.creation.enable",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether topics of sources are made as topic.creation.* of the connector says; brokers may make them "
+        "otherwise.",
     ),
     ConfigKey(
         "compatibility",
@@ -133,6 +156,13 @@ class WorkerSettings:
     providers: Mapping[str, ConfigProvider] = field(repr=False)
     #: Whether sources write records and places in one transaction.
     exactly_once: bool = False
+    #: Whether topics that connectors use are noted, and may be forgotten over REST.
+    topic_tracking: bool = True
+    topic_tracking_reset: bool = True
+    #: Whether topics that a source writes to are made as its configuration says, or left to the brokers.
+    topic_creation: bool = True
+    #: Of REST.
+    tls: TlsOptions | None = None
 
     @property
     def python_modules(self) -> list[str]:
@@ -145,6 +175,11 @@ class WorkerSettings:
         if not self.offset_file:
             return self.given.get("group.id", "")
         return f"{platform.node()}:{Path(self.offset_file).absolute()}"
+
+    @property
+    def converter_names(self) -> dict[str, str]:
+        """The classes of the converters, by side."""
+        return {side: self.converter(side)[0] for side in ("key", "value", "header")}
 
     def converter(self, side: str) -> tuple[str, dict[str, str]]:
         """Class and settings of the converter for a side: key, value or header."""
@@ -203,8 +238,14 @@ def distributed_settings(given: Mapping[str, str]) -> DistributedSettings:
 def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSettings, Settings]:
     providers = providers_of(given)
     given = resolved(given, providers)
+    if given.get("rest.extension.classes", "").strip():
+        # Most often a login, without which REST would be open.
+        raise ConfigException(
+            "rest.extension.classes are Java's and cannot be loaded. Next: leave it out; for logins start "
+            "the worker with --user NAME:PASSWORD"
+        )
     parsed = definition.parse(given)
-    host, port = _listener(parsed["listeners"])
+    scheme, host, port = _listener(parsed["listeners"])
     worker = WorkerSettings(
         parsed["bootstrap.servers"],
         given,
@@ -217,14 +258,37 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
         AllowedHosts(parsed["connectors.allowed.hosts"]),
         providers,
         str(parsed.get("exactly.once.source.support", "")).lower() == "enabled",
+        parsed["topic.tracking.enable"],
+        parsed["topic.tracking.allow.reset"],
+        parsed["topic.creation.enable"],
+        _tls(given) if scheme == "https" else None,
     )
     return worker, parsed
 
 
-def _listener(listeners: list[str]) -> tuple[str, int]:
+def _listener(listeners: list[str]) -> tuple[str, str, int]:
     if not listeners:
         raise ConfigException.of("listeners", listeners, "At least one listener is needed")
     found = urlsplit(listeners[0].strip().lower())
     if found.scheme not in ("http", "https") or found.port is None:
         raise ConfigException.of("listeners", listeners, "A listener is written as http://host:port")
-    return found.hostname or "0.0.0.0", found.port
+    return found.scheme, found.hostname or "0.0.0.0", found.port
+
+
+def _tls(given: Mapping[str, str]) -> TlsOptions:
+    """The certificate of REST, by Kafka's names or those of librdkafka; files are PEM."""
+    prefix = "listeners.https."
+    known = dict(given) | {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+    certificate = known.get("ssl.keystore.location") or known.get("ssl.certificate.location")
+    if not certificate:
+        raise ConfigException(
+            f"A listener of https needs {prefix}ssl.keystore.location: a PEM file with a certificate and key"
+        )
+    key = known.get("ssl.key.location")
+    asks = known.get("ssl.client.auth", "none").lower() == "required"
+    authorities = known.get("ssl.truststore.location") or known.get("ssl.ca.location")
+    if asks and not authorities:
+        raise ConfigException(f"ssl.client.auth=required needs {prefix}ssl.truststore.location: a PEM file")
+    return TlsOptions(
+        Path(certificate), Path(key) if key else None, Path(authorities) if asks and authorities else None
+    )
