@@ -22,12 +22,12 @@ from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.errors import ConfigException
 from moldau.connect.plugins import Plugins, installed
 from moldau.connect.worker.api import application
-from moldau.connect.worker.herder import Herder, RunsElsewhere
+from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.offsets import FileOffsets
 from moldau.connect.worker.settings import DistributedSettings, WorkerSettings
 from moldau.connect.worker.state import Target
 from moldau.connect.worker.statuses import Statuses
-from moldau.connect.worker.store import MemoryStore, TopicStore
+from moldau.connect.worker.store import MemoryStore, RunsElsewhere, TopicStore
 from moldau.connect.worker.topic_offsets import TopicOffsets
 from moldau.connect.worker.topic_statuses import TopicStatuses
 from moldau.web.authentication import Authenticate, BasicAuthentication, anybody
@@ -60,7 +60,7 @@ async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -
     """Runs until ``stop``; ``ready`` is called with the URL. OSError when the address is taken."""
     worker = options.worker
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(Listener(ListenerOptions(host=worker.host, port=worker.port)))
+        listener = stack.enter_context(Listener(ListenerOptions(worker.host, worker.port, tls=worker.tls)))
         cluster = await _connect(stack, worker, options.security)
         herder = Herder(
             worker,
@@ -83,7 +83,7 @@ async def serve(options: StandaloneOptions, ready: Ready, stop: asyncio.Event) -
 async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asyncio.Event) -> None:
     """Runs one worker of a cluster until ``stop``."""
     settings, worker = options.settings, options.settings.worker
-    where = ListenerOptions(worker.host, worker.port, settings.advertised_host)
+    where = ListenerOptions(worker.host, worker.port, settings.advertised_host, worker.tls)
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(Listener(where))
         identity = Identity(listener.advertised_host, listener.port, listener.scheme)
@@ -117,8 +117,9 @@ async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asy
         statuses.runs_here = herder.runs
         await store.open()
         stack.push_async_callback(store.close)
+        tls = None if worker.tls is None else worker.tls.client_context()
         app = application(
-            herder, authenticate=_authenticate(options.users), forwarding=Forwarding(_elsewhere)
+            herder, authenticate=_authenticate(options.users), forwarding=Forwarding(_elsewhere, tls=tls)
         )
         stack.push_async_callback(app.close)
         herder.start()
