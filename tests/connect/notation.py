@@ -227,7 +227,7 @@ def record_node(record: ConnectRecord) -> dict[str, Any]:
     return node
 
 
-def without_order(node: object) -> object:
+def without_order(node: Any) -> Any:
     """The node with the entries of maps sorted, so that two of them compare without order."""
     if isinstance(node, dict):
         if node.keys() == {"map"} and isinstance(node["map"], list):

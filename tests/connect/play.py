@@ -102,7 +102,7 @@ def run_converter(vector: dict[str, Any], phase: list[str]) -> dict[str, Any]:
         raise NullPointerException(
             'Cannot invoke "org.apache.kafka.connect.data.SchemaAndValue.schema()" because "<local5>" is null'
         )
-    return {"schema": schema_node(found.schema), "value": without_order(value_node(found.value))}
+    return without_order({"schema": schema_node(found.schema), "value": value_node(found.value)})
 
 
 def expectation(vector: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def expectation(vector: dict[str, Any]) -> dict[str, Any]:
     if "call" in vector:
         if vector["call"].startswith("from"):
             return {"bytes": vector["bytes"]}
-        return {"schema": vector["schema"], "value": without_order(vector["value"])}
+        return without_order({"schema": vector["schema"], "value": vector["value"]})
     if vector.get("out") is None:
         return {"dropped": True}
     result = {"out": without_order(vector["out"])}

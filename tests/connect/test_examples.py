@@ -1,12 +1,16 @@
 """The examples of Connect, each run by its one command; with OpenSearch in ``make test-connect``."""
 
+import importlib
 import os
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from moldau.connect.connector import Connector
 from tests.connect.java_servers import opensearch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "connect"
@@ -44,3 +48,19 @@ def test_factory() -> None:
         "audit: ann: start the line",
         "audit: bob: stop the weld",
     ]
+
+
+def test_the_template_of_a_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its tests pass, and its entry points name connectors."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "template"))
+    tests = importlib.import_module("test_thermometer")
+    for number, test in enumerate(
+        (tests.test_a_source_goes_on_where_it_was, tests.test_a_sink_shows_the_last_value)
+    ):
+        (tmp_path / str(number)).mkdir()
+        test(tmp_path / str(number))
+    project = tomllib.loads((EXAMPLES / "template/pyproject.toml").read_text())["project"]
+    for place in project["entry-points"]["moldau.connectors"].values():
+        found = EntryPoint("x", place, "moldau.connectors").load()
+        assert issubclass(found, Connector)
+        assert found.class_name.startswith("com.example.")

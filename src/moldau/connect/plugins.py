@@ -12,7 +12,8 @@ from importlib.metadata import entry_points
 from moldau.connect.config.definition import ConfigDef
 from moldau.connect.connector import Connector
 from moldau.connect.converters.catalogue import CONVERTERS, HEADER_CONVERTERS
-from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS
+from moldau.connect.converters.catalogue import full_name as full_converter_name
+from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS, full_name
 
 ENTRY_POINTS = "moldau.connectors"
 VERSION = "4.3.0"
@@ -56,16 +57,26 @@ class Plugins:
         return sorted(found, key=lambda plugin: (order.index(plugin.kind), plugin.class_name))
 
     def plugin(self, name: str) -> Plugin | None:
-        """Any plugin by its name; transforms and predicates have only their full ones."""
+        """Any plugin by its full name, or by a short one that configurations may have for it."""
         connector = self.connector(name)
         if connector is not None:
             return Plugin(connector.class_name, connector.kind, connector.config, connector.version)
         for plugin in self.listed(connectors_only=False):
-            simple = plugin.class_name.rpartition(".")[2]
-            short = (simple, simple.removesuffix("Converter")) if plugin.kind.endswith("converter") else ()
-            if name == plugin.class_name or name in short:
+            full = (
+                full_converter_name(name, "header") if plugin.kind.endswith("converter") else full_name(name)
+            )
+            if full == plugin.class_name:
                 return plugin
         return None
+
+
+def described(connector: type[Connector]) -> str:
+    """A connector as messages list it."""
+    name, kind, version = connector.class_name, connector.kind, connector.version
+    return (
+        f"PluginDesc{{klass=class {name}, name='{name}', version='{version}', encodedVersion={version}, "
+        f"type={kind}, typeName='{kind}', location='classpath'}}"
+    )
 
 
 def installed() -> list[type[Connector]]:

@@ -69,6 +69,8 @@ class Service:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Whether pages of others may send requests too, as to a receiver of what they have to tell.
     takes_foreign_pages: bool = False
+    #: HEAD is answered as GET is, which has to change nothing, and OPTIONS with the methods of a path.
+    answers_head: bool = False
 
 
 @dataclass(slots=True)
@@ -178,7 +180,10 @@ class Application:
         if request.scope["path"] == "/metrics" and request.method == "GET":
             # Prometheus asks for media types of its own.
             return self._metrics(_header(request, b"accept") or "")
-        found = service.table.match(request.method, _raw_path(request))
+        as_get = service.answers_head and request.method == "HEAD"
+        found = service.table.match("GET" if as_get else request.method, _raw_path(request))
+        if service.answers_head and request.method == "OPTIONS" and found and isinstance(found, list):
+            return _methods(found)
         own = found.route.media_types if isinstance(found, Matched) else ()
         given.media_type = (own or service.media_types)[0]  # of a refusal, too
         given.media_type = accepted(_header(request, b"accept"), own or service.media_types)
@@ -287,6 +292,11 @@ def _response(found: Any, status: int, media_type: str) -> Response:
         response = _json(answer.body, media_type, answer.status or status)
     response.headers.update(dict(answer.headers))
     return response
+
+
+def _methods(methods: list[str]) -> Response:
+    named = [*(("HEAD",) if "GET" in methods else ()), *dict.fromkeys(methods), "OPTIONS"]
+    return Response(", ".join(named), headers={"Allow": ",".join(named)}, media_type="text/plain")
 
 
 def _json(answer: Any, media_type: str, status: int = 200) -> Response:

@@ -9,6 +9,7 @@ from moldau.connect.config.providers import (
     ENVIRONMENT,
     FILE,
     EnvironmentProvider,
+    hidden,
     providers_of,
     resolved,
 )
@@ -69,3 +70,14 @@ def test_providers_that_cannot_be(tmp_path: Path) -> None:
         providers_of(worker(FILE, allowed_paths="relative"))
     with pytest.raises(ConfigException, match="Could not read"):
         resolved({"a": f"${{p:{tmp_path}/none:k}}"}, providers_of(worker(FILE)))
+
+
+def test_what_was_given_is_hidden_again() -> None:
+    provider = EnvironmentProvider({}, {"PASSWORD": "hush-hush", "PART": "hush", "ONE": "1"})
+    secrets: dict[str, str] = {}
+    known = resolved({"a": "${e:PASSWORD}", "b": "x${e:PART}x", "c": "${e:ONE}"}, {"e": provider}, secrets)
+    assert known == {"a": "hush-hush", "b": "xhushx", "c": "1"}
+    assert (
+        hidden("login with hush-hush, 1 of 10: hush", secrets)
+        == "login with ${e:PASSWORD}, 1 of 10: ${e:PART}"
+    )

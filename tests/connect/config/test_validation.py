@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from moldau.connect.config.framework import SINK, SOURCE
+from moldau.connect.config.providers import EnvironmentProvider
 from moldau.connect.config.validation import definition_of, validate
 from moldau.connect.connector import SourceConnector
 from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
+from moldau.connect.connectors.jdbc.source import JdbcSource
 from moldau.connect.plugins import Plugins
 from tests.connect.transforms.test_catalogue import DEFINITIONS, shown
 
@@ -119,3 +121,66 @@ def test_tables_are_read_exactly_once_where_a_place_names_one_row(mode: str, sup
     assert connector is not None
     assert issubclass(connector, SourceConnector)
     assert connector.exactly_once({"mode": mode}) == supported
+
+
+def test_short_names_and_what_the_worker_has() -> None:
+    """As a real worker of 4.3 answers."""
+    string, simple = "storage.StringConverter", "storage.SimpleHeaderConverter"
+    worker = {"key": "Json", "value": f"org.apache.kafka.connect.{string}", "header": "Simple"}
+    config = {
+        "name": "v",
+        "connector.class": "FileStreamSource",
+        "topic": "t",
+        "value.converter": "LongConverter",
+    }
+    config |= {"transforms": "r", "transforms.r.type": "RegexRouter"}
+    config |= {"transforms.r.regex": "a", "transforms.r.replacement": "b"}
+    answer = validate(FileStreamSource, config, worker_converters=worker).answer()
+    assert answer["error_count"] == 0
+    shown = {each["value"]["name"]: each for each in answer["configs"]}
+    package = "org.apache.kafka.connect"
+    for name, value in (
+        ("key.converter", f"{package}.json.JsonConverter"),
+        ("value.converter", f"{package}.converters.LongConverter"),
+        ("header.converter", f"{package}.{simple}"),
+        ("connector.plugin.version", "4.3.0"),
+        ("key.converter.plugin.version", "4.3.0"),
+        ("transforms.r.type", f"{package}.transforms.RegexRouter"),
+    ):
+        assert shown[name]["value"]["value"] == value
+    assert shown["value.converter"]["definition"]["default_value"] == f"{package}.{string}"
+    assert f"{package}.json.JsonConverter" in shown["key.converter"]["value"]["recommended_values"]
+
+
+def test_what_is_told_of_a_validation_only() -> None:
+    config = {"name": "v", "connector.class": "FileStreamSink", "topics": "a,a"}
+    assert validate(FileStreamSink, config).errors == [
+        "Configuration 'topics' values must not be duplicated."
+    ]
+    old = {**config, "topics": "a", "connector.plugin.version": "1.0"}
+    assert validate(FileStreamSink, old).errors == 2 * [
+        f"Plugin {FileStreamSink.class_name} not found that matches the version range [1.0,1.0], available "
+        "versions: [4.3.0]"
+    ]
+    json = {"value.converter": "Json", "value.converter.schemas.enable": "x"}
+    found = validate(FileStreamSink, {**config, "topics": "a", **json})
+    assert found.errors == [
+        "Invalid value x for configuration schemas.enable: Expected value to be either true or false"
+    ]
+    assert found.groups[-2:] == ["Serialization", "Schemas"]
+
+
+def test_what_providers_give_is_checked_and_never_shown() -> None:
+    values = {"TASKS": "many-of-them", "TOPIC": "orders", "URL": "jdbc:sqlite:/hidden/away.db"}
+    providers = {"env": EnvironmentProvider({}, values)}
+    config = {"name": "v", "connector.class": "FileStreamSource", "file": "f", "topic": "${env:TOPIC}"}
+    tasks = "tasks.max"
+    found = validate(FileStreamSource, {**config, tasks: "${env:TASKS}"}, providers=providers)
+    values_by_name = {value.name: value for _, value in found.entries}
+    assert values_by_name["topic"].value == "${env:TOPIC}"
+    assert values_by_name[tasks].errors[0] == (
+        "Invalid value ${env:TASKS} for configuration tasks.max: Not a number of type INT"
+    )
+    assert not any(value in str(found.answer()) for value in values.values())
+    jdbc = {"name": "j", "connector.class": "JdbcSource", "mode": "bulk", "topic.prefix": "t"}
+    assert validate(JdbcSource, {**jdbc, "connection.url": "${env:URL}"}, providers=providers).errors == []

@@ -163,6 +163,17 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> SchemaAndValue:
     )
 
 
+@pytest.mark.parametrize("text", [r'"\ud800"', r'{"\udc00": 1}', r'["a", {"b": "\ud83d x"}]'])
+def test_half_of_a_character_is_refused_where_nobody_asked_for_it(text: str) -> None:
+    """Databases and files cannot be given it: it has to be one bad record, not the end of a sink's task."""
+    config = {"schemas.enable": "false"}
+    with pytest.raises(DataException, match="half of a character"):
+        JsonConverter(config).to_connect("t", text.encode())
+    assert JsonConverter(config, compatibility=Compatibility.KAFKA).to_connect("t", text.encode()).value
+    whole = JsonConverter(config).to_connect("t", rb'"\ud83d\ude00 \\ud800"')
+    assert whole.value == "\U0001f600 \\ud800"
+
+
 @pytest.mark.slow
 @given(schemas_and_values(), st.booleans())
 def test_what_is_written_is_read_back(found: SchemaAndValue, numeric: bool) -> None:

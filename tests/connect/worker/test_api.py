@@ -2,13 +2,17 @@
 
 import json
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
+from moldau.connect.connectors.file.stream import FileStreamSource
+from moldau.connect.errors import ConfigException, ConnectException
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, running
 from tests.shared.waiting import wait_until
@@ -286,9 +290,193 @@ def test_plugins(worker: Worker) -> None:
             assert [each for each in answer.json() if each["class"] in known] == expected
 
 
+def test_connectors_without_a_status_are_left_out_of_the_list(worker: Worker, tmp_path: Path) -> None:
+    for name in ("told", "untold"):
+        worker.call("POST", "/connectors", {"name": name, "config": source(tmp_path / "f", name)})
+    worker.herder.statuses.learn("untold", None, None)  # as between the two records of a new one
+    assert list(worker.call("GET", "/connectors?expand=status&expand=info")) == ["told"]
+    assert list(worker.call("GET", "/connectors?expand=info")) == ["told", "untold"]
+
+
+@pytest.mark.parametrize("asked", ["FileStreamSource", "FileStreamSourceConnector"])
+def test_a_full_class_name_is_checked_under_its_short_one(worker: Worker, tmp_path: Path, asked: str) -> None:
+    config = {**source(tmp_path / "f", "t"), "name": "v"}
+    for given in ("FileStreamSource", "org.apache.kafka.connect.file.FileStreamSourceConnector"):
+        body = {**config, "connector.class": given}
+        answer = worker.http.put(f"/connector-plugins/{asked}/config/validate", json=body)
+        assert (answer.status_code, answer.json()["error_count"]) == (200, 0)
+    other = worker.http.put(
+        f"/connector-plugins/{asked}/config/validate", json={**config, "connector.class": "FileStreamSink"}
+    )
+    assert (other.status_code, other.json()["message"]) == (
+        400,
+        f"Included connector type FileStreamSink does not match request type {asked}",
+    )
+
+
+def test_offsets_of_a_sink_by_time(worker: Worker, broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("t-time")
+    for number in (1, 2, 3):
+        broker.produce("t-time", b"x", timestamp_ms=1000 * number)
+    sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": "t-time"}
+    worker.call("POST", "/connectors", {"name": "time", "config": sink, "initial_state": "STOPPED"})
+    partition = {"kafka_topic": "t-time", "kafka_partition": 0}
+    for when, offset in ((1500, 1), ("3000", 2), (9999, 3), (0, 0)):
+        place = {"partition": partition, "offset": {"kafka_timestamp": when}}
+        worker.call("PATCH", "/connectors/time/offsets", {"offsets": [place]})
+        found = worker.call("GET", "/connectors/time/offsets")["offsets"]
+        assert found == [{"partition": partition, "offset": {"kafka_offset": offset}}]
+    for bad in ("soon", -1, 1.5):
+        place = {"partition": partition, "offset": {"kafka_timestamp": bad}}
+        answer = worker.http.patch("/connectors/time/offsets", json={"offsets": [place]})
+        assert (answer.status_code, "milliseconds since 1970" in answer.text) == (400, True)
+
+
+def test_offsets_beyond_the_numbers_of_kafka(worker: Worker, tmp_path: Path) -> None:
+    sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": "t-wide"}
+    worker.call("POST", "/connectors", {"name": "wide", "config": sink, "initial_state": "STOPPED"})
+    for partition, offset, what in (
+        (1 << 31, 1, "partition"),
+        ("1_0", 1, "partition"),
+        (0, 1 << 63, "offset"),
+    ):
+        place = {
+            "partition": {"kafka_topic": "t-wide", "kafka_partition": partition},
+            "offset": {"kafka_offset": offset},
+        }
+        answer = worker.http.patch("/connectors/wide/offsets", json={"offsets": [place]})
+        assert answer.status_code == 400, answer.text
+        assert f"Failed to parse the following Kafka {what} value" in answer.json()["message"]
+
+
+def test_secrets_are_used_and_not_shown(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    kept = tmp_path / "kept.properties"
+    kept.write_text(
+        f"tasks=1\ntopic=from-a-secret\noutside=/etc/hush-hush\nbad=hush-hush\nfile={tmp_path}/f\n"
+    )
+    provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    properties = {"config_providers": "file", "config_providers_file_class": provider}
+    with running(broker, tmp_path, connectors_allowed_paths=str(tmp_path), **properties) as worker:
+        config = {name: f"${{file:{kept}:{name}}}" for name in ("file", "topic")}
+        config |= {"connector.class": "FileStreamSource", "tasks.max": f"${{file:{kept}:tasks}}"}
+        worker.call("POST", "/connectors", {"name": "secret", "config": config})
+        wait_until(lambda: worker.call("GET", "/connectors/secret/topics")["secret"]["topics"])
+        assert worker.call("GET", "/connectors/secret/config") == {**config, "name": "secret"}
+        worker.call("PUT", "/connectors/secret/stop")
+        place = {"partition": {"filename": "x"}, "offset": {"position": 1}}
+        worker.call("PATCH", "/connectors/secret/offsets", {"offsets": [place]})
+        for name, key in (("file", "outside"), ("producer.override.linger.ms", "bad"), ("tasks.max", "bad")):
+            changed = {**config, name: f"${{file:{kept}:{key}}}"}
+            answer = worker.http.put("/connectors/secret/config", json=changed)
+            assert answer.status_code == 400
+            assert "hush-hush" not in answer.text
+            assert changed[name] in answer.json()["message"]
+
+
+def test_a_restart_of_what_is_stopped(worker: Worker, tmp_path: Path) -> None:
+    body = {"name": "held", "config": source(tmp_path / "f", "held"), "initial_state": "STOPPED"}
+    worker.call("POST", "/connectors", body)
+    answer = worker.http.post("/connectors/held/restart?includeTasks=true")
+    assert (answer.status_code, answer.json()["connector"]["state"]) == (202, "RESTARTING")
+    assert worker.call("GET", "/connectors/held/status")["connector"]["state"] == "STOPPED"
+    for number, message in (
+        ("-1", "No status found for task held--1"),
+        ("99999999999", "HTTP 404 Not Found"),
+    ):
+        missing = worker.http.get(f"/connectors/held/tasks/{number}/status")
+        assert (missing.status_code, missing.json()["message"]) == (404, message)
+    huge = [{"partition": {"filename": "x"}, "offset": {"position": 2**70}}]
+    refused = worker.http.patch("/connectors/held/offsets", json={"offsets": huge})
+    assert (refused.status_code, refused.json()["message"]) == (
+        500,
+        "Offsets may only contain primitive types as values, but field position contains class "
+        "java.math.BigInteger",
+    )
+
+
+def test_more_tasks_than_there_may_be(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileStreamSource, "task_settings", lambda self, most: [dict(self.given)] * 2)
+    config = source(tmp_path / "f", "many")
+    worker.call("POST", "/connectors", {"name": "many", "config": config})
+    status = worker.call("GET", "/connectors/many/status")
+    assert (status["connector"]["state"], status["tasks"]) == ("FAILED", [])
+    assert "The connector many has generated 2 tasks, which is greater than 1" in status["connector"]["trace"]
+    worker.call("PUT", "/connectors/many/config", {**config, "tasks.max.enforce": "false"})
+    status = worker.call("GET", "/connectors/many/status")
+    assert (status["connector"]["state"], len(status["tasks"])) == ("RUNNING", 2)
+
+
+def test_a_connector_whose_plan_failed_gets_its_tasks_with_a_restart(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, most: int) -> None:
+        raise ConnectException("the library is missing")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileStreamSource, "task_settings", fail)
+        worker.call("POST", "/connectors", {"name": "late", "config": source(tmp_path / "f", "late")})
+        status = worker.call("GET", "/connectors/late/status")
+        assert (status["connector"]["state"], status["tasks"]) == ("FAILED", [])
+        assert "the library is missing" in status["connector"]["trace"]
+    worker.call("POST", "/connectors/late/restart")
+    status = worker.call("GET", "/connectors/late/status")
+    assert (status["connector"]["state"], len(status["tasks"])) == ("RUNNING", 1)
+
+
+def test_numbers_of_a_configuration_are_texts_to_the_letter(worker: Worker, tmp_path: Path) -> None:
+    known = f'"connector.class": "FileStreamSource", "file": "{tmp_path}/f", "topic": "n"'
+    config = f'{{{known}, "x": 1.50, "y": 1e-7}}'
+    answer = worker.http.put(
+        "/connectors/n/config", content=config, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 201
+    assert (answer.json()["config"]["x"], answer.json()["config"]["y"]) == ("1.50", "1e-7")
+
+
+def test_topics_that_are_not_tracked(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    with running(broker, tmp_path, topic_tracking_allow_reset="false") as worker:
+        reset = worker.http.put("/connectors/x/topics/reset")
+        assert (reset.status_code, reset.json()["message"]) == (403, "Topic tracking reset is disabled.")
+        assert worker.call("GET", "/connectors/x/topics") == {"x": {"topics": []}}
+    with running(broker, tmp_path, topic_tracking_enable="false") as worker:
+        worker.call("POST", "/connectors", {"name": "x", "config": source(tmp_path / "f", "untracked")})
+        wait_until(lambda: worker.call("GET", "/connectors/x/offsets")["offsets"])
+        assert worker.herder.statuses.topics("x") == []
+        for method, path in (("GET", "topics"), ("PUT", "topics/reset")):
+            answer = worker.http.request(method, f"/connectors/x/{path}")
+            assert (answer.status_code, answer.json()["message"]) == (403, "Topic tracking is disabled.")
+
+
+def test_https(broker: Broker, tmp_path: Path, tls_files: Path) -> None:
+    certificate = tls_files / "server.pem"
+    both = tmp_path / "both.pem"
+    both.write_text(certificate.read_text() + (tls_files / "server.key").read_text())
+    address = "https://127.0.0.1:0"
+    store = {"listeners_https_ssl_keystore_location": str(both)}
+    with running(broker, tmp_path, listeners=address, **store) as worker:
+        assert worker.url.startswith("https://")
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        assert httpx.get(f"{worker.url}/health", verify=trusting, trust_env=False).status_code == 200
+        with pytest.raises(httpx.ConnectError):
+            worker.http.get("/")  # which does not know who signed it
+    with (
+        pytest.raises(ConfigException, match=r"needs listeners\.https\.ssl\.keystore\.location"),
+        running(broker, tmp_path, listeners=address),
+    ):
+        pass
+
+
 def test_loggers(worker: Worker) -> None:
     assert worker.call("PUT", "/admin/loggers/a.b", {"level": "debug"}) == ["a.b"]
     assert worker.call("GET", "/admin/loggers/a.b")["level"] == "DEBUG"
+    assert worker.call("PUT", "/admin/loggers/a.b?scope=planet", {"level": "debug"}) == []
+    everywhere = worker.http.put("/admin/loggers/a.b?scope=cluster", json={"level": "off"})
+    assert (everywhere.status_code, everywhere.content) == (204, b"")
+    assert worker.call("GET", "/admin/loggers/a.b")["level"] == "OFF"
     bad = worker.http.put("/admin/loggers/a.b", json={"level": "LOUD"})
     assert (bad.status_code, bad.json()["message"]) == (404, "invalid log level 'LOUD'.")
     none = worker.http.put("/admin/loggers/a.b", json={})
@@ -298,6 +486,17 @@ def test_loggers(worker: Worker) -> None:
     )
     missing = worker.http.get("/admin/loggers/no.such.logger")
     assert (missing.status_code, missing.json()["message"]) == (404, "Logger no.such.logger not found.")
+
+
+def test_head_and_options(worker: Worker) -> None:
+    head = worker.http.head("/connectors")
+    assert (head.status_code, head.content, head.headers["Content-Length"]) == (200, b"", "2")
+    assert worker.http.head("/connectors/nope").status_code == 404
+    assert worker.http.head("/connectors/nope/restart").status_code == 405
+    options = worker.http.options("/connectors")
+    assert options.status_code == 200
+    assert set(options.headers["Allow"].split(",")) == {"HEAD", "POST", "GET", "OPTIONS"}
+    assert worker.http.options("/nope").status_code == 404
 
 
 def test_the_worker_itself(worker: Worker) -> None:

@@ -116,6 +116,15 @@ def code(folder: Path) -> Iterator[dict[str, str]]:
             "transforms.x.type": "python",
             "transforms.x.function": f"{name}:run",
         }
+    for side in ("key", "value", "header"):
+        converter = f"{side}.converter"
+        yield {
+            **sink,
+            converter: "io.confluent.connect.avro.AvroConverter",
+            f"{converter}.schema.registry.url": f"http://registry.example:8081, http://{METADATA[0]}/latest",
+        }
+    for name in ("producer.override.sasl.jaas.config", "consumer.override.bootstrap.servers"):
+        yield {**sink, name: "evil.example:9092"}
     for name in ("spark.jars", "spark.driver.extraJavaOptions", "moldau.spark.master", "spark.files"):
         yield {**sink, name: "http://evil/x.jar"}
     for name in ("py-io-impl", "py-catalog-impl", "s3.signer.uri"):

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from moldau.client.replicated_state.replicated_state import NoLeader
 from moldau.connect.worker.assignment import owner_of
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, in_cluster
 from tests.shared.waiting import wait_until
@@ -73,7 +75,7 @@ def test_one_worker_has_each_connector_and_another_takes_over(broker: Broker, tm
         assert all(lines(broker, f"moves-{name}") == ["one", "two"] for name in names)
 
 
-def test_any_worker_answers_for_all(broker: Broker, tmp_path: Path) -> None:
+def test_any_worker_answers_for_all(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_text("one\n")
     with in_cluster(broker, "asked") as (first, _), in_cluster(broker, "asked") as (second, _):
         first.call("POST", "/connectors", {"name": "x", "config": source(tmp_path / "f", "asked-x")})
@@ -90,6 +92,16 @@ def test_any_worker_answers_for_all(broker: Broker, tmp_path: Path) -> None:
             wait_until(
                 lambda worker=worker: worker.call("GET", "/connectors/x/topics")["x"]["topics"] == ["asked-x"]
             )
+        for asked in (first, second):
+            asked.call("PUT", "/connectors/x/topics/reset")
+            for worker in (first, second):
+                wait_until(
+                    lambda worker=worker: not worker.call("GET", "/connectors/x/topics")["x"]["topics"]
+                )
+            with (tmp_path / "f").open("a") as out:
+                out.write("more\n")
+            for worker in (first, second):
+                wait_until(lambda worker=worker: worker.call("GET", "/connectors/x/topics")["x"]["topics"])
         missing = second.http.post("/connectors/x/tasks/7/restart")
         assert (missing.status_code, missing.json()["message"]) == (404, "Unknown task: x-7")
         inside = first.http.post("/connectors/x/tasks", json=[{}])
@@ -97,6 +109,22 @@ def test_any_worker_answers_for_all(broker: Broker, tmp_path: Path) -> None:
             400,
             "Internal request missing required signature",
         )
+        said: list[tuple[str, str]] = []
+        for worker in (first, second):
+            worker.herder.store.on_level = lambda logger, level: said.append((logger, level))
+        second.call("PUT", "/admin/loggers/levels.all?scope=cluster", {"level": "error"})
+        wait_until(lambda: said == [("levels.all", "ERROR")] * 2, lambda: str(said))
+        assert [worker.call("GET", "/health")["status"] for worker in (first, second)] == ["healthy"] * 2
+        for error, status in ((NoLeader("nobody"), 409), (KafkaError(ErrorCode.REQUEST_TIMED_OUT), 500)):
+
+            async def fail(decide: object, error: Exception = error) -> None:
+                raise error
+
+            with monkeypatch.context() as patch:
+                patch.setattr(first.herder.store.replicated, "change", fail)
+                answer = first.http.put("/connectors/x/pause")
+            assert answer.status_code == status
+            assert ("no known leader" if status == 409 else "REQUEST_TIMED_OUT") in answer.json()["message"]
         second.call("DELETE", "/connectors/x")
         wait_until(lambda: first.call("GET", "/connectors") == [])
         wait_until(lambda: first.http.get("/connectors/x/status").status_code == 404)

@@ -1,4 +1,4 @@
-"""The settings of a worker: a listener of https has TLS, or there is no listener."""
+"""The settings of a worker: what would leave REST open or in plain text is refused, and not ignored."""
 
 from pathlib import Path
 
@@ -48,3 +48,19 @@ def test_https_never_becomes_plain_text(change: dict[str, str], said: str) -> No
     with pytest.raises(ConfigException, match=said) as error:
         standalone_settings(_HTTPS | change)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"rest.extension.classes": "org.apache.kafka.connect.rest.basic.auth.extension.X"},
+            "start the worker with --user NAME:PASSWORD",
+        ),
+        ({"listeners": "ftp://127.0.0.1:1"}, "A listener is written as http://host:port"),
+    ],
+)
+def test_what_would_leave_rest_open_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigException) as raised:
+        standalone_settings({**_WORKER, **given})
+    assert said in raised.value.message

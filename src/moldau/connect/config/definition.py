@@ -88,6 +88,12 @@ class ConfigKey:
     display_name: str = ""
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
+    #: How errors name it, of one that is defined elsewhere without a prefix.
+    known_as: str | None = None
+
+    @property
+    def parsed_name(self) -> str:
+        return self.name if self.known_as is None else self.known_as
 
     @property
     def required(self) -> bool:
@@ -179,7 +185,7 @@ def _validated(key: ConfigKey, given: Mapping[str, object], answer: ConfigValue)
     value: object = None
     if key.name in given:
         try:
-            value = _parsed(key, given[key.name])
+            value = parse_value(key.parsed_name, given[key.name], key.type)
         except ConfigException as error:
             answer.errors.append(error.message)
     elif key.required:

@@ -18,14 +18,15 @@ from moldau.connect.config.definition import (
 )
 from moldau.connect.config.framework import known_class
 from moldau.connect.config.validators import Checked, Validator
+from moldau.connect.connector import Connector
 from moldau.connect.errors import ConfigException
-from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS
+from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS, full_name
 from moldau.connect.transforms.python import TYPE as PYTHON
 from moldau.connect.transforms.python import PythonTransform
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class Names:
     """A recommender that offers a list of names."""
 
     names: tuple[object, ...]
@@ -66,7 +67,7 @@ def transform_keys(given: Mapping[str, object]) -> list[ConfigKey]:
         known = {name: config for name, (_, config) in TRANSFORMS.items()}
         if _text(given, f"{prefix}type") == PYTHON:
             known[PYTHON] = PythonTransform.config
-        keys += _type_keys(prefix, group, "Transformation", known)
+        keys += _type_keys(prefix, group, "Transformation", known, _text(given, f"{prefix}type"))
         config = known.get(_text(given, f"{prefix}type"))
         if config is not None:
             keys += embedded(prefix, group, [*config, *_PREDICATE_KEYS])
@@ -77,9 +78,8 @@ def predicate_keys(given: Mapping[str, object]) -> list[ConfigKey]:
     keys: list[ConfigKey] = []
     for alias in _aliases(given, "predicates"):
         prefix, group = f"predicates.{alias}.", f"Predicates: {alias}"
-        keys += _type_keys(
-            prefix, group, "Predicate", {name: kind.config for name, kind in PREDICATES.items()}
-        )
+        found = {name: kind.config for name, kind in PREDICATES.items()}
+        keys += _type_keys(prefix, group, "Predicate", found, _text(given, f"{prefix}type"))
         kind = PREDICATES.get(_text(given, f"{prefix}type"))
         if kind is not None:
             keys += embedded(prefix, group, kind.config)
@@ -92,7 +92,7 @@ def _aliases(given: Mapping[str, object], name: str) -> list[str]:
 
 
 def _text(given: Mapping[str, object], name: str) -> str:
-    return str(given.get(name, "")).strip()
+    return full_name(str(given.get(name, "")).strip())
 
 
 _PREDICATE_KEYS = (
@@ -113,11 +113,14 @@ _PREDICATE_KEYS = (
 )
 
 
-def _type_keys(prefix: str, group: str, interface: str, found: Mapping[str, ConfigDef]) -> list[ConfigKey]:
+def _type_keys(
+    prefix: str, group: str, interface: str, found: Mapping[str, ConfigDef], chosen: str
+) -> list[ConfigKey]:
+    versions = (Connector.version,) if chosen in found else ()
     word = interface.lower()
 
     def check(name: str, value: object) -> None:
-        if value is None or value in found:
+        if value is None or full_name(str(value)) in found:
             return
         sided = [each for each in found if each.startswith(f"{value}$")]
         if sided:
@@ -140,12 +143,12 @@ def _type_keys(prefix: str, group: str, interface: str, found: Mapping[str, Conf
             0,
             Width.LONG,
             f"{interface} type for {prefix.split('.', 1)[1].removesuffix('.')}",
-            recommender=_Names(tuple(sorted(found))),
+            recommender=Names(tuple(sorted(found))),
         ),
         ConfigKey(
             f"{prefix}plugin.version",
             ConfigType.STRING,
-            None,
+            Connector.version if versions else None,
             Importance.LOW,
             f"Which version of the {word} to use.",
             None,
@@ -153,5 +156,6 @@ def _type_keys(prefix: str, group: str, interface: str, found: Mapping[str, Conf
             1,
             Width.LONG,
             f"{interface} version for {prefix.split('.', 1)[1].removesuffix('.')}",
+            recommender=Names(versions),
         ),
     ]

@@ -21,6 +21,7 @@ from moldau.connect.config.validators import (
     WithoutControlCharacters,
 )
 from moldau.connect.converters.catalogue import CONVERTERS, HEADER_CONVERTERS
+from moldau.connect.converters.catalogue import full_name as full_converter_name
 from moldau.connect.errors import ConfigException
 from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS
 
@@ -37,8 +38,10 @@ def known_class(name: str) -> bool:
 
 
 def _implements(found: Mapping[str, object], interface: str, full_name: str) -> Validator:
+    kind = "header" if interface == "HeaderConverter" else "value"
+
     def check(name: str, value: object) -> None:
-        if value is None or value in found:
+        if value is None or full_converter_name(str(value), kind) in found:
             return
         if known_class(str(value)) or str(value).startswith("org.apache.kafka.connect.file."):
             raise ConfigException(f"Class class {value} does not implement the {interface} interface")

@@ -18,6 +18,8 @@ from moldau.connect.errors import ConfigException
 
 _REFERENCE = re.compile(r"\$\{([^}:]*):(([^}]*?):)?([^}]*?)\}")
 MAX_FILE_BYTES = 1024 * 1024
+#: What is shorter stands in any text by accident.
+_SHORTEST_SECRET = 4
 
 FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
 DIRECTORY = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
@@ -128,14 +130,32 @@ def providers_of(worker: Mapping[str, str]) -> dict[str, ConfigProvider]:
     return found
 
 
-def resolved(settings: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """Settings with every reference replaced by its value; what no provider knows stays as it is."""
+def resolved(
+    settings: Mapping[str, str],
+    providers: Mapping[str, ConfigProvider],
+    secrets: dict[str, str] | None = None,
+) -> dict[str, str]:
+    """Settings with every reference replaced by its value; what no provider knows stays as it is.
+
+    ``secrets`` gets the references by the values that stand for them.
+    """
 
     def value(match: "re.Match[str]") -> str:
         provider = providers.get(match[1])
         if provider is None:
             return match[0]
         found = provider.get(match[3] or "", match[4])
-        return match[0] if found is None else found
+        if found is None:
+            return match[0]
+        if secrets is not None and len(found) >= _SHORTEST_SECRET:
+            secrets[found] = match[0]
+        return found
 
     return {name: _REFERENCE.sub(value, text) for name, text in settings.items()}
+
+
+def hidden(text: str, secrets: Mapping[str, str]) -> str:
+    """A text in which references stand again for the values that they gave."""
+    for value in sorted(secrets, key=len, reverse=True):
+        text = text.replace(value, secrets[value])
+    return text

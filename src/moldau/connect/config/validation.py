@@ -5,16 +5,19 @@ Invariant: a secret is shown as ``[hidden]``; what was wrong with one setting ne
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, ConfigValue, value_text
-from moldau.connect.config.enrichment import embedded, predicate_keys, transform_keys
+from moldau.connect.config.enrichment import Names, embedded, predicate_keys, transform_keys
 from moldau.connect.config.framework import SINK, SOURCE
+from moldau.connect.config.providers import ConfigProvider, hidden, resolved
 from moldau.connect.config.regex import compile_java
 from moldau.connect.connector import Connector, SourceConnector
-from moldau.connect.converters.catalogue import HEADER_CONVERTERS
+from moldau.connect.converters.catalogue import CONVERTERS, HEADER_CONVERTERS, full_name
 from moldau.connect.errors import IllegalArgumentException
+from moldau.connect.transforms.catalogue import full_name as full_transform_name
 
 Given = Mapping[str, str | None]
 
@@ -89,14 +92,30 @@ def definition_of(connector: type[Connector]) -> ConfigDef:
     return (SOURCE if connector.kind == "source" else SINK).with_keys(*connector.config)
 
 
-def validate(connector: type[Connector], given: Given, worker_exactly_once: bool = True) -> Validation:
-    """``worker_exactly_once``: whether the worker lets sources write in transactions."""
-    known = {name: value for name, value in given.items() if value is not None}
-    base = SOURCE if connector.kind == "source" else SINK
+def validate(
+    connector: type[Connector],
+    given: Given,
+    worker_exactly_once: bool = True,
+    providers: Mapping[str, ConfigProvider] = MappingProxyType({}),
+    worker_converters: Mapping[str, str] = MappingProxyType({}),
+) -> Validation:
+    """``worker_exactly_once``: whether the worker lets sources write in transactions. What ``providers`` give
+    is checked and never shown: the answer has the references to it. ``worker_converters`` are the classes
+    that the worker has for keys, values and headers."""
+    secrets: dict[str, str] = {}
+    written = {name: value for name, value in given.items() if value is not None}
+    known = resolved(written, providers, secrets)
+    base = ConfigDef(
+        *(
+            _as_here(key, connector, worker_converters)
+            for key in (SOURCE if connector.kind == "source" else SINK)
+        )
+    )
     extra = [*transform_keys(known), *predicate_keys(known)]
     definition = ConfigDef(*base, *extra, *connector.config, *_converter_keys(known))
     answers = {value.name: value for value in definition.validate(known)}
     _forget_unknown_classes(definition, answers)
+    _check_version(connector, known, answers)
     _check_negation(known, answers)
     if connector.kind == "source":
         _check_source(connector, known, answers, worker_exactly_once)
@@ -107,26 +126,70 @@ def validate(connector: type[Connector], given: Given, worker_exactly_once: bool
     for name, value in given.items():
         if value is None:
             answers[name] = ConfigValue(name, errors=[_NULL])
+    for answer in answers.values():
+        if known.get(answer.name) != written.get(answer.name):
+            answer.value = written[answer.name]
+        answer.errors = [hidden(error, secrets) for error in answer.errors]
     name = str(known.get("connector.class", connector.class_name))
+    converters = _converter_keys(known)
     groups = ConfigDef(*base, *extra, *connector.config).groups()
+    groups += sorted({key.group for key in converters if key.group is not None} - {*groups}, reverse=True)
     return Validation(name, groups, [(definition.key(key), value) for key, value in answers.items()])
+
+
+def _as_here(key: ConfigKey, connector: type[Connector], converters: Mapping[str, str]) -> ConfigKey:
+    """A setting with the default that it has on this worker."""
+    side = key.name.partition(".")[0]
+    default, offered = key.default, None
+    if key.name == f"{side}.converter" and side in converters:
+        known = HEADER_CONVERTERS if side == "header" else CONVERTERS
+        default, offered = full_name(converters[side], side), sorted(known)
+    elif key.name.endswith(".plugin.version") and converters:
+        default, offered = connector.version, [connector.version]
+    return key if offered is None else replace(key, default=default, recommender=Names(tuple(offered)))
 
 
 def _converter_keys(given: Mapping[str, object]) -> list[ConfigKey]:
     """The settings of converters that the configuration names, but for what the worker sets."""
     keys: list[ConfigKey] = []
     for side in ("key", "value", "header"):
-        kind = HEADER_CONVERTERS.get(str(given.get(f"{side}.converter")))
+        kind = HEADER_CONVERTERS.get(full_name(str(given.get(f"{side}.converter")), side))
         if kind is not None:
-            own = [key for key in kind.config if key.name != "converter.type"]
-            keys += embedded(f"{side}.converter.", f"{side.capitalize()} converter", own)
+            own = [replace(key, default=side) if key.name == "converter.type" else key for key in kind.config]
+            keys += [
+                replace(key, group=before.group, order=before.order, known_as=before.name)
+                for key, before in zip(embedded(f"{side}.converter.", "", own), own, strict=True)
+            ]
     return keys
 
 
 def _forget_unknown_classes(definition: ConfigDef, answers: dict[str, ConfigValue]) -> None:
     for key in definition:
-        if key.type is ConfigType.CLASS and answers[key.name].errors:
-            answers[key.name].value = None
+        answer = answers[key.name]
+        if key.type is ConfigType.CLASS and any("could not be found" in each for each in answer.errors):
+            answer.value = None
+            version = answers.get(f"{key.name.removesuffix('.type')}.plugin.version")
+            if version is not None:
+                version.value = None
+        elif key.name.endswith(".converter") and isinstance(answer.value, str):
+            answer.value = full_name(answer.value, key.name.removesuffix(".converter"))
+        elif key.name.endswith(".type") and isinstance(answer.value, str):
+            answer.value = full_transform_name(answer.value)
+
+
+def _check_version(
+    connector: type[Connector], given: Mapping[str, str], answers: dict[str, ConfigValue]
+) -> None:
+    """A version that is asked for has to be the one there is; ranges are not looked into."""
+    wanted = given.get("connector.plugin.version")
+    if wanted is None or wanted.strip() in (connector.version, "latest") or wanted.strip()[:1] in ("[", "("):
+        return
+    problem = (
+        f"Plugin {connector.class_name} not found that matches the version range "
+        f"[{wanted.strip()},{wanted.strip()}], available versions: [{connector.version}]"
+    )
+    for name in ("connector.class", "connector.plugin.version"):
+        answers[name].errors.append(problem)
 
 
 def _check_negation(given: Mapping[str, str], answers: dict[str, ConfigValue]) -> None:

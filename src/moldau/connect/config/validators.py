@@ -114,8 +114,8 @@ class NonEmptyList:
 
 
 class DistinctValues:
-    """A list of which a value that comes again is left out, without empty ones; it may be empty where
-    allowed."""
+    """A list without values that come again or are empty; it may be empty where allowed. Who reads the list
+    leaves out what comes again, before it is checked; who validates a configuration is told."""
 
     def __init__(self, empty: bool = False) -> None:
         self._empty = empty
@@ -128,6 +128,8 @@ class DistinctValues:
             raise ConfigException(
                 f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
             )
+        if len(set(value)) != len(value):
+            raise ConfigException(f"Configuration '{name}' values must not be duplicated.")
         if "" in value:
             raise ConfigException(f"Configuration '{name}' values must not be empty.")
 

@@ -47,6 +47,26 @@ HEADER_CONVERTERS: dict[str, type[Converter]] = {
 }
 
 
+def _short_names(found: Mapping[str, type[Converter]], suffix: str) -> dict[str, str]:
+    """Full names by the last part of them, with and without its end."""
+    return {
+        short: name
+        for name in found
+        for simple in (name.rpartition(".")[2],)
+        for short in (simple, simple.removesuffix(suffix))
+    }
+
+
+_SHORT = _short_names(CONVERTERS, "Converter")
+_HEADER = f"{_PACKAGE}.storage.SimpleHeaderConverter"
+_SHORT_HEADER = _SHORT | _short_names({_HEADER: SimpleHeaderConverter}, "HeaderConverter")
+
+
+def full_name(name: str, kind: str = "value") -> str:
+    """The name of a class for one that a configuration has: ``JsonConverter`` and ``Json`` will do."""
+    return (_SHORT_HEADER if kind == "header" else _SHORT).get(name, name)
+
+
 def converter(
     name: str,
     given: Mapping[str, object],
@@ -54,7 +74,7 @@ def converter(
     compatibility: Compatibility = Compatibility.STRICT,
 ) -> Converter:
     """The converter of this class for keys, values or headers (``kind``), with these settings."""
-    known = (HEADER_CONVERTERS if kind == "header" else CONVERTERS).get(name)
+    known = (HEADER_CONVERTERS if kind == "header" else CONVERTERS).get(full_name(name, kind))
     if known is None:
         raise ConnectException(
             f"Failed to find any class that implements Converter and which name matches {name}"

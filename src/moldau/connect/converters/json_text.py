@@ -135,8 +135,22 @@ def _without_zeros(text: str) -> str:
     return _ZEROS.sub(lambda match: match[1] or match[2] or "", text)
 
 
+#: Escapes of the halves of a character beyond the first plane, of which there have to be two.
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_halves(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise SerializationException(
+            "A text has half of a character, a surrogate without its pair"
+        ) from error
+
+
 def read(raw: bytes, whole: bool) -> object:
-    """The value of some bytes, or MISSING if they are empty. With ``whole`` nothing may follow the value."""
+    """The value of some bytes, or MISSING if they are empty. With ``whole`` nothing may follow the value, and
+    texts have to be such as other systems can be given."""
     try:
         encoding = json.detect_encoding(raw) if len(raw) >= 4 else "utf-8-sig"
         text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding).lstrip(_SPACES)
@@ -153,6 +167,8 @@ def read(raw: bytes, whole: bool) -> object:
         raise SerializationException(f"{error.msg} at line {error.lineno}, column {error.colno}") from error
     except (RecursionError, ValueError) as error:
         raise SerializationException(f"Document is nested too deeply or has a bad number: {error}") from error
+    if whole and _HALVES.search(text):
+        _refuse_halves(value)
     rest = text[end:]
     scalar = not isinstance(value, dict | list | str)
     if (whole and rest.strip(_SPACES)) or (scalar and rest and rest[0] not in _SPACES):

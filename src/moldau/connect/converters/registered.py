@@ -3,8 +3,9 @@
 Invariant: what the registry cannot be asked for now may be tried again; what it refuses is a DataException.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from moldau.client.registry.errors import RegistryError
 from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient
@@ -75,6 +76,12 @@ class RegistryConverter(Converter):
             if error.status == 0 or error.status >= 500:
                 raise RetriableException(f"The schema registry cannot be asked: {error}") from error
             raise DataException(f"The schema registry refuses the schema: {error}") from error
+
+
+def registry_hosts(config: Mapping[str, str]) -> list[str]:
+    """Hosts of the registries that the converters of a connector's configuration ask."""
+    urls = [config.get(f"{side}.converter.schema.registry.url", "") for side in ("key", "value", "header")]
+    return [urlsplit(url.strip()).hostname or "" for url in ",".join(urls).split(",") if url.strip()]
 
 
 def schema_id_of(raw: bytes, topic: str, kind: str) -> int:

@@ -53,7 +53,8 @@ class DateFields:
         """Milliseconds since 1970, in UTC."""
         minutes = self._hour() * 60 + self.get(Field.MINUTE)
         millis = minutes * 60_000 + self.get(Field.SECOND) * 1_000 + self.get(Field.MILLISECOND)
-        return self._days() * MILLIS_PER_DAY + millis
+        more_days, millis = divmod(millis, MILLIS_PER_DAY)
+        return self._days(more_days) * MILLIS_PER_DAY + millis
 
     def _read_at(self, *fields: Field) -> int:
         """When the last of some fields was read, from 1 on; 0 unless all of them were."""
@@ -67,23 +68,25 @@ class DateFields:
             return self.get(Field.HOUR)
         return self.get(Field.HOUR_OF_HALF_DAY) + 12 * self.get(Field.HALF_DAY)
 
-    def _days(self) -> int:
+    def _days(self, more: int) -> int:
+        """Days since 1970. ``more`` are those that the hours make, which count before it is decided whether
+        the date is one of the Julian calendar."""
         if self._read_at(Field.WEEK_YEAR) > self._read_at(Field.YEAR):
-            return self._week_date()
+            return self._week_date() + more
         year = self.get(Field.YEAR, 1970)
         if Field.ERA in self._values and self.get(Field.ERA) == 0:
             year = 1 - year
         group = self._deciding_group()
         if group is Field.DAY:
-            return calendar.days_of(year, self.get(Field.MONTH, 1), self.get(Field.DAY, 1))
+            return calendar.days_of(year, self.get(Field.MONTH, 1), self.get(Field.DAY, 1) + more)
         if group is Field.DAY_OF_YEAR:
-            return calendar.days_of(year, 1, 1) + self.get(Field.DAY_OF_YEAR) - 1
+            return calendar.days_of(year, 1, self.get(Field.DAY_OF_YEAR) + more)
         if group is Field.WEEK:
-            return self._day_of_week(calendar.days_of(year, 1, 1), self.get(Field.WEEK))
+            return self._day_of_week(calendar.days_of(year, 1, 1), self.get(Field.WEEK)) + more
         first = calendar.days_of(year, self.get(Field.MONTH, 1), 1)
         if group is Field.WEEK_OF_MONTH:
-            return self._day_of_week(first, self.get(Field.WEEK_OF_MONTH))
-        return self._weekday_in_month(year, first)
+            return self._day_of_week(first, self.get(Field.WEEK_OF_MONTH)) + more
+        return self._weekday_in_month(year, first) + more
 
     def _deciding_group(self) -> Field:
         """The field that says, with the weekday where it needs one, which day it is."""

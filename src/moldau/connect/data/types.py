@@ -15,6 +15,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import ClassVar
 
+from moldau.connect.errors import DataException
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLIS_PER_DAY = 86_400_000
 
@@ -104,7 +106,7 @@ def nearest_float32(number: float | int | Decimal) -> float:
         double = float(number)
     except OverflowError:
         double = float("inf") if number > 0 else float("-inf")
-    if math.isfinite(double) and double != number:
+    if math.isfinite(double) and double != 0 and double != number:
         above = double > number if double > 0 else double < number
         double = _rounded_to_odd(double, above)
     try:
@@ -139,7 +141,11 @@ class Instant:
         return cls((when - EPOCH) // datetime.timedelta(milliseconds=1))
 
     def datetime(self) -> datetime.datetime:
-        return EPOCH + datetime.timedelta(milliseconds=self.epoch_ms)
+        """The moment as Python has it, in UTC; DataException for one that is in no year from 1 to 9999."""
+        try:
+            return EPOCH + datetime.timedelta(milliseconds=self.epoch_ms)
+        except OverflowError as error:
+            raise DataException(f"{self.epoch_ms} ms since 1970 is in no year from 1 to 9999") from error
 
 
 #: The class that a value of these types has, by the type of its schema.

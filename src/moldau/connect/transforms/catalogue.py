@@ -69,11 +69,21 @@ PREDICATES: dict[str, type[Predicate]] = {
 }
 
 
+#: Full names by their last part, where that is the name of one class.
+_SHORT = {kind.__name__: f"{_PACKAGE}.{kind.__name__}" for kind in _WHOLE}
+_SHORT |= {kind.__name__: f"{_PACKAGE}.predicates.{kind.__name__}" for kind in _PREDICATES}
+
+
+def full_name(name: str) -> str:
+    """The name of a class for one that a configuration has, such as ``RegexRouter``."""
+    return _SHORT.get(name, name)
+
+
 def transformation(
     name: str, given: Mapping[str, object], compatibility: Compatibility = Compatibility.STRICT
 ) -> Transformation:
     """The transform of this class, with these settings."""
-    known = TRANSFORMS.get(name)
+    known = TRANSFORMS.get(full_name(name))
     if known is None:
         raise ConnectException(
             f"Failed to find any class that implements Transformation and which name matches {name}"
@@ -82,7 +92,7 @@ def transformation(
 
 
 def predicate(name: str, given: Mapping[str, object]) -> Predicate:
-    known = PREDICATES.get(name)
+    known = PREDICATES.get(full_name(name))
     if known is None:
         raise ConnectException(
             f"Failed to find any class that implements Predicate and which name matches {name}"

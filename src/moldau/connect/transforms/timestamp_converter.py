@@ -78,7 +78,7 @@ class TimestampConverter(SidedTransformation):
         self._target: str = settings["target.type"]
         self._precision: str = settings["unix.precision"]
         self._replace_null: bool = settings["replace.null.with.default"]
-        pattern: str = settings["format"]
+        pattern: str = settings["format"] or ""
         self._format: DateFormat | None = None
         if not pattern.strip():
             if self._target == "string":
@@ -144,7 +144,8 @@ class TimestampConverter(SidedTransformation):
             case "unix":
                 return self._from_millis(moment)
             case "Date":
-                return Instant(moment - moment % MILLIS_PER_DAY)
+                day = moment - moment % MILLIS_PER_DAY
+                return Instant(int(Int64.wrapped(day)) if self.like_kafka else self._within_long(day))
             case "Time":
                 return Instant(moment % MILLIS_PER_DAY)
             case _:

@@ -4,16 +4,22 @@ Better on purpose: a body that is no JSON, or has another shape than it must, is
 name may have any characters in a path.
 """
 
-import logging
+import json
+import re
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from moldau.base.clock import Clock, SystemClock
 from moldau.connect.config.validation import definition_node, definition_of
+from moldau.connect.data.types import Int32
+from moldau.connect.errors import ConfigException
 from moldau.connect.worker import connector_offsets as offsets
 from moldau.connect.worker.herder import Herder
-from moldau.connect.worker.state import Target
+from moldau.connect.worker.loggers import LEVELS, ROOT, Loggers
+from moldau.connect.worker.state import Target, levelled
+from moldau.connect.worker.store import Health
 from moldau.web.application import Application, Service
 from moldau.web.authentication import Authenticate, anybody
 from moldau.web.call import Asked, Call
@@ -25,27 +31,10 @@ from moldau.web.routes import Answer, Route, RouteTable, flag, text
 
 VERSION = "4.3.0"
 _INITIAL_STATES = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
-_LEVELS = {
-    "OFF": 60,
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": 5,
-}
-
-
-class LoggerTimes:
-    """When the level of each logger was set."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.modified: dict[str, int] = {}
 
 
 class WorkerCall(Call):
-    def __init__(self, herder: Herder, loggers: LoggerTimes, asked: Asked) -> None:
+    def __init__(self, herder: Herder, loggers: Loggers, asked: Asked) -> None:
         super().__init__(asked)
         self.herder = herder
         self.loggers = loggers
@@ -57,13 +46,19 @@ class WorkerCall(Call):
     @property
     def task(self) -> int:
         number = self.parameters["task"]
-        if not number.isdecimal():
+        if not re.fullmatch(r"-?\d{1,10}", number) or not Int32.holds(int(number)):
             raise http_problem(404)
         return int(number)
 
+    async def body_of_texts(self) -> dict[str, Any]:
+        """The body with its numbers as texts, to the letter."""
+        await self.body()  # which refuses what is no object
+        found: dict[str, Any] = json.loads(await self.raw_body(), parse_float=str, parse_int=str)
+        return found
+
     async def config(self) -> dict[str, str | None]:
         """A body that is a configuration: texts by name, where numbers and booleans count as texts."""
-        return config_of(await self.body())
+        return config_of(await self.body_of_texts())
 
 
 def config_of(body: Any) -> dict[str, str | None]:
@@ -86,11 +81,20 @@ async def root(call: WorkerCall) -> Any:
     return {"version": VERSION, "commit": "moldau", "kafka_cluster_id": call.herder.cluster.cluster_id}
 
 
+_HEALTH = {
+    Health.HEALTHY: (200, "Worker has completed startup and is ready to handle requests."),
+    Health.STARTING: (503, "Worker is still starting up."),
+    Health.UNHEALTHY: (
+        500,
+        "Worker was unable to handle this request and may be unable to handle other requests.",
+    ),
+}
+
+
 async def health(call: WorkerCall) -> Any:
-    return {
-        "status": "healthy",
-        "message": "Worker has completed startup and is ready to handle requests.",
-    }
+    found = call.herder.store.health
+    status, message = _HEALTH[found]
+    return Answer({"status": found.value, "message": message}, status)
 
 
 # --- connectors ---------------------------------------------------------------------------------------
@@ -102,16 +106,18 @@ async def list_connectors(call: WorkerCall) -> Any:
         return call.herder.names()
     shown: dict[str, Any] = {}
     for name in call.herder.names():
-        shown[name] = {}
-        if "status" in expand:
-            shown[name]["status"] = call.herder.status(name)
-        if "info" in expand:
-            shown[name]["info"] = call.herder.info(name)
+        found: dict[str, Any] = {}
+        with suppress(Problem):  # of a connector that is being made or deleted there is no status
+            if "status" in expand:
+                found["status"] = call.herder.status(name)
+            if "info" in expand:
+                found["info"] = call.herder.info(name)
+            shown[name] = found
     return shown
 
 
 async def create_connector(call: WorkerCall) -> Any:
-    body = await call.body()
+    body = await call.body_of_texts()
     unknown = body.keys() - {"name", "config", "initial_state"}
     if unknown:
         raise http_problem(
@@ -204,11 +210,20 @@ async def restart_task(call: WorkerCall) -> Any:
     return Answer(None, 204)
 
 
+def _require_tracking(call: WorkerCall, *, reset: bool = False) -> None:
+    if not call.herder.worker.topic_tracking:
+        raise http_problem(403, "Topic tracking is disabled.")
+    if reset and not call.herder.worker.topic_tracking_reset:
+        raise http_problem(403, "Topic tracking reset is disabled.")
+
+
 async def read_topics(call: WorkerCall) -> Any:
+    _require_tracking(call)
     return {call.name: {"topics": call.herder.statuses.topics(call.name)}}
 
 
 async def reset_topics(call: WorkerCall) -> Any:
+    _require_tracking(call, reset=True)
     call.herder.statuses.reset_topics(call.name)
     return Answer(None, 202)
 
@@ -250,7 +265,7 @@ async def fence(call: WorkerCall) -> Any:
 
 
 async def list_plugins(call: WorkerCall) -> Any:
-    only = call.text("connectorsOnly") in (None, "true")
+    only = (call.text("connectorsOnly") or "true").lower() == "true"
     return [plugin.description() for plugin in call.herder.plugins.listed(only)]
 
 
@@ -276,51 +291,47 @@ async def read_plugin_config(call: WorkerCall) -> Any:
 async def validate_config(call: WorkerCall) -> Any:
     config = await call.config()
     asked, given = call.parameters["plugin"], config.get("connector.class")
-    if given is not None and asked not in (given, f"{given}Connector", given.removesuffix("Connector")):
+    if given is not None and not _without_suffix(given).endswith(_without_suffix(asked)):
         raise http_problem(400, f"Included connector type {given} does not match request type {asked}")
     try:
         return call.herder.validate(config).answer()
+    except ConfigException as error:  # of a provider of secrets
+        raise http_problem(400, error.message) from error
     except Problem as problem:
         prefix = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
         raise http_problem(500, prefix + problem.message) from problem
 
 
+def _without_suffix(name: str) -> str:
+    return name.removesuffix("Connector") or name
+
+
 # --- loggers ------------------------------------------------------------------------------------------
 
 
-def _logger_node(call: WorkerCall, name: str) -> dict[str, Any]:
-    level = logging.getLogger(None if name == "root" else name).getEffectiveLevel()
-    shown = min(_LEVELS, key=lambda each: abs(_LEVELS[each] - level))
-    return {"level": shown, "last_modified": call.loggers.modified.get(name)}
-
-
 async def list_loggers(call: WorkerCall) -> Any:
-    known = sorted(
-        name for name, each in logging.root.manager.loggerDict.items() if isinstance(each, logging.Logger)
-    )
-    return {name: _logger_node(call, name) for name in [*known, "root"]}
+    return {name: call.loggers.node(name) for name in [*call.loggers.names(), ROOT]}
 
 
 async def read_logger(call: WorkerCall) -> Any:
     name = call.parameters["logger"]
-    if name != "root" and name not in logging.root.manager.loggerDict:
+    if not call.loggers.knows(name):
         raise http_problem(404, f"Logger {name} not found.")
-    return _logger_node(call, name)
+    return call.loggers.node(name)
 
 
 async def put_logger(call: WorkerCall) -> Any:
-    name, level = call.parameters["logger"], (await call.body()).get("level")
-    if level is None:
+    """Sets a level here or, with ``scope=cluster``, on every worker."""
+    name, given = call.parameters["logger"], (await call.body()).get("level")
+    if given is None:
         raise http_problem(400, "Desired 'level' parameter was not specified in request.")
-    number = _LEVELS.get(str(level).upper())
-    if number is None:
-        raise http_problem(404, f"invalid log level '{level}'.")
-    below = [each for each in logging.root.manager.loggerDict if each.startswith(f"{name}.")]
-    changed = sorted({name, *below})
-    for each in changed:
-        logging.getLogger(None if each == "root" else each).setLevel(number)
-        call.loggers.modified[each] = call.loggers.clock.now_ms()
-    return Answer(None, 204) if call.text("scope") == "cluster" else changed
+    level = str(given).upper()
+    if level not in LEVELS:
+        raise http_problem(404, f"invalid log level '{given}'.")
+    if call.text("scope") != "cluster":
+        return call.loggers.set_level(name, level)
+    await call.herder.store.change(lambda: ([levelled(name, level)], None))
+    return Answer(None, 204)
 
 
 _CONNECTOR = "/connectors/{connector}"
@@ -423,7 +434,10 @@ SCHEMAS: dict[str, Any] = {
     "Level": {"type": "object", "required": ["level"], "properties": {"level": {"type": "string"}}},
 }
 SERVICE = Service(
-    Description("Moldau Connect", VERSION, schemas=SCHEMAS), ROUTES, body_types=("application/json",)
+    Description("Moldau Connect", VERSION, schemas=SCHEMAS),
+    ROUTES,
+    body_types=("application/json",),
+    answers_head=True,
 )
 
 
@@ -435,7 +449,8 @@ def application(
     forwarding: Forwarding | None = None,
     clock: Clock | None = None,
 ) -> Application:
-    loggers = LoggerTimes(clock or SystemClock())
+    loggers = Loggers(clock or SystemClock())
+    herder.store.on_level = loggers.learn_level
     return Application(
         SERVICE,
         partial(WorkerCall, herder, loggers),

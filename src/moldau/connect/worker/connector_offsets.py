@@ -7,26 +7,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.base.names import TopicPartition
+from moldau.client.admin.admin import Admin
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
+from moldau.client.groups.offset_resets import Reset, ResetTo, new_offsets
+from moldau.connect.config.providers import resolved
 from moldau.connect.connector import Place, SourceConnector
+from moldau.connect.data.numbers import parse_integer
 from moldau.connect.data.text import java_text
-from moldau.connect.errors import ConnectException
+from moldau.connect.data.types import Int32, Int64, Sized
+from moldau.connect.errors import ConnectException, NumberFormatException
 from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.state import Target
-from moldau.connect.worker.tasks.sink_body import group_of
+from moldau.connect.worker.tasks.client_options import group_of
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.web.problems import http_problem
 
 _ALTERED = "The offsets for this connector have been altered successfully"
+#: What the coordinator says of a group that still has members.
+_STILL_USED = frozenset(
+    {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+)
 _RESET = "The offsets for this connector have been reset successfully"
 
 
 async def read_offsets(herder: Herder, name: str) -> dict[str, Any]:
-    if herder.kind(herder.config(name)) == "source":
+    config = herder.config(name)
+    if herder.kind(config) == "source":
         found = [{"partition": partition, "offset": offset} for partition, offset in herder.offsets.of(name)]
         return {"offsets": found}
-    committed = await Groups(herder.cluster).committed(group_of(name))
+    try:
+        committed = await Groups(herder.cluster).committed(group_of(name, config))
+    except KafkaError as error:
+        said = f"Failed to retrieve consumer group offsets for sink connector {name}: {error}"
+        raise http_problem(500, said) from error
     return {
         "offsets": [
             {
@@ -62,9 +76,13 @@ async def reset_offsets(herder: Herder, name: str) -> dict[str, str]:
         store.forget(name)
         await store.flush()
     else:
-        outcome = (await Groups(herder.cluster).delete([group_of(name)]))[group_of(name)]
+        group = group_of(name, config)
+        try:
+            outcome = (await Groups(herder.cluster).delete([group]))[group]
+        except KafkaError as error:
+            outcome = error
         if outcome is not None and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise http_problem(500, f"Failed to reset consumer group offsets for connector {name}")
+            raise http_problem(500, _failed("reset", name, outcome)) from outcome
         await herder.forget_in_sink(name, None)
     return {"message": _RESET}
 
@@ -90,15 +108,19 @@ def _pair(node: Any) -> tuple[Place | None, Place | None]:
 
 
 async def _alter_source(herder: Herder, name: str, pairs: list[tuple[Place | None, Place | None]]) -> None:
-    connector = herder.plugin_of(herder.config(name))(herder.config(name))
+    config = herder.config(name)
+    connector = herder.plugin_of(config)(resolved(config, herder.worker.providers))
     assert isinstance(connector, SourceConnector)
     known: list[tuple[Place, Place | None]] = []
     for partition, offset in pairs:
         if partition is None:
             raise http_problem(500, "Partition objects cannot be null")
         for field, value in (offset or {}).items():
-            if isinstance(value, dict | list):
-                kind = "MAP" if isinstance(value, dict) else "ARRAY"
+            beyond = isinstance(value, int) and not Int64.holds(value)
+            if beyond or isinstance(value, dict | list):
+                kind = "class java.math.BigInteger"
+                if not beyond:
+                    kind = "MAP" if isinstance(value, dict) else "ARRAY"
                 raise http_problem(
                     500,
                     f"Offsets may only contain primitive types as values, but field {field} contains {kind}",
@@ -109,38 +131,53 @@ async def _alter_source(herder: Herder, name: str, pairs: list[tuple[Place | Non
     except ConnectException as error:
         raise http_problem(500, error.message) from error
     await herder.fence(name)
-    store = await herder.offsets_of(name, herder.config(name))
+    store = await herder.offsets_of(name, config)
     store.put(name, known)
     await store.flush()
 
 
 async def _alter_sink(herder: Herder, name: str, pairs: list[tuple[Place | None, Place | None]]) -> None:
-    wanted: dict[TopicPartition, CommittedOffset] = {}
-    forgotten: list[TopicPartition] = []
+    asked: dict[TopicPartition, CommittedOffset | Reset | None] = {}
     for partition, offset in pairs:
         at = _sink_partition(partition)
-        if offset is None:
-            forgotten.append(at)
-        else:
-            wanted[at] = CommittedOffset(_sink_offset(offset))
+        asked[at] = None if offset is None else _sink_offset(offset)
+    forgotten = [at for at, each in asked.items() if each is None]
+    resets = {at: each for at, each in asked.items() if isinstance(each, Reset)}
+    wanted = {at: each for at, each in asked.items() if isinstance(each, CommittedOffset)}
     if any(each.offset < 0 for each in wanted.values()):
         raise http_problem(500, f"Failed to modify offsets for sink connector {name}")
-    groups = Groups(herder.cluster)
+    groups, group = Groups(herder.cluster), group_of(name, herder.config(name))
     try:
         for at in wanted:
             topic = await herder.cluster.topic(at.topic)
             if at.partition not in {each.index for each in topic.partitions}:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for at, reset in resets.items():
+            found = await new_offsets(Admin(herder.cluster), reset, [at], {})
+            wanted[at] = CommittedOffset(found.offsets[at])
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         if wanted:
-            outcomes |= await groups.commit(group_of(name), wanted)
+            outcomes |= await groups.commit(group, wanted)
         if forgotten:
-            outcomes |= await groups.delete_offsets(group_of(name), forgotten)
+            outcomes |= await groups.delete_offsets(group, forgotten)
     except KafkaError as error:
-        raise http_problem(500, f"Failed to alter consumer group offsets for connector {name}") from error
-    if any(outcome is not None for outcome in outcomes.values()):
-        raise http_problem(500, f"Failed to alter consumer group offsets for connector {name}")
+        raise http_problem(500, _failed("alter", name, error)) from error
+    for outcome in outcomes.values():
+        if outcome is not None:
+            raise http_problem(500, _failed("alter", name, outcome)) from outcome
     await herder.forget_in_sink(name, [*wanted, *forgotten])
+
+
+def _failed(what: str, name: str, error: KafkaError) -> str:
+    said = f"Failed to {what} consumer group offsets for connector {name}"
+    if error.code not in _STILL_USED:
+        return said
+    return (
+        f"{said} either because its tasks haven't stopped completely yet or the connector was resumed before "
+        f"the request to {what} its offsets could be successfully completed. If the connector is in a "
+        "stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect "
+        "cluster may need to be restarted to get rid of the zombie sink tasks."
+    )
 
 
 def _sink_partition(partition: Place | None) -> TopicPartition:
@@ -151,7 +188,7 @@ def _sink_partition(partition: Place | None) -> TopicPartition:
             "The partition for a sink connector offset must contain the keys 'kafka_topic' and "
             "'kafka_partition'",
         )
-    number = _whole(found["kafka_partition"])
+    number = _whole(found["kafka_partition"], Int32)
     if number is None:
         raise http_problem(
             400,
@@ -162,23 +199,29 @@ def _sink_partition(partition: Place | None) -> TopicPartition:
     return TopicPartition(java_text(found["kafka_topic"]), number)
 
 
-def _sink_offset(offset: Place) -> int:
+def _sink_offset(offset: Place) -> CommittedOffset | Reset:
+    """An offset or, beyond Kafka, a time: that of the first record at or after it."""
+    if offset.get("kafka_timestamp") is not None:
+        millis = _whole(offset["kafka_timestamp"], Int64)
+        if millis is None or millis < 0:
+            raise http_problem(400, "kafka_timestamp is a number of milliseconds since 1970")
+        return Reset(ResetTo.TIMESTAMP, millis)
     if offset.get("kafka_offset") is None:
         raise http_problem(
             400, "The offset for a sink connector should either be null or contain the key 'kafka_offset'"
         )
-    number = _whole(offset["kafka_offset"])
+    number = _whole(offset["kafka_offset"], Int64)
     if number is None:
         raise http_problem(
             400,
             "Failed to parse the following Kafka offset value in the provided offsets: "
             f"'{java_text(offset['kafka_offset'])}'. Offset values for sink connectors need to be integers.",
         )
-    return number
+    return CommittedOffset(number)
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: object, width: type[Sized]) -> int | None:
     try:
-        return None if isinstance(value, bool | float) else int(str(value))
-    except ValueError:
+        return None if isinstance(value, bool | float) else int(parse_integer(str(value), width))
+    except NumberFormatException:
         return None

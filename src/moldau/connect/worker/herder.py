@@ -15,26 +15,30 @@ from typing import Any
 
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition
+from moldau.client.replicated_state.replicated_state import NotLeader
 from moldau.client.transport.cluster import Cluster
-from moldau.connect.config.providers import resolved
+from moldau.connect.config.providers import hidden, resolved
 from moldau.connect.config.validation import Validation, validate
 from moldau.connect.connector import Connector, SinkConnector, SourceConnector
+from moldau.connect.converters.registered import registry_hosts
 from moldau.connect.data.text import java_text
 from moldau.connect.errors import ConfigException
-from moldau.connect.plugins import Plugins
+from moldau.connect.plugins import Plugins, described
 from moldau.connect.worker import state as records
 from moldau.connect.worker.offsets import OffsetStore
 from moldau.connect.worker.own_offsets import OwnOffsets
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.state import ConfigState, StateRecord, Target
 from moldau.connect.worker.statuses import State, Status, Statuses
-from moldau.connect.worker.store import Store
-from moldau.connect.worker.tasks.bodies import body_of, check_runtime, task_count, writer_count
+from moldau.connect.worker.store import RunsElsewhere, Store
+from moldau.connect.worker.tasks.bodies import body_of, check_runtime, tasks_of, writer_count
+from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.exactly_once import fence
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Body, RunningTask
 from moldau.connect.worker.tasks.task_parts import TaskParts
+from moldau.connect.worker.tasks.topic_creation import creation_of
 from moldau.connect.worker.tasks.traces import headline, trace_of
 from moldau.connect.worker.topic_offsets import TopicOffsets
 from moldau.protocol.errors import KafkaError
@@ -48,14 +52,6 @@ _RELEASE_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 
 
-class RunsElsewhere(Exception):
-    """Another worker has the connector; the request belongs there."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.url = url
-
-
 @dataclass(slots=True)
 class _Live:
     """A connector that runs here."""
@@ -67,6 +63,8 @@ class _Live:
     #: The settings of the tasks that were started.
     settings: list[dict[str, str]] = field(default_factory=list)
     offsets: OffsetStore | None = None
+    #: References by the values that providers gave for them.
+    secrets: dict[str, str] = field(default_factory=dict)
 
 
 class Herder:
@@ -87,6 +85,7 @@ class Herder:
         self.store = store
         self.offsets = offsets
         self.statuses = statuses
+        statuses.tracks_topics = worker.topic_tracking
         self.worker_id = worker_id
         self._clock = clock or SystemClock()
         self._live: dict[str, _Live] = {}
@@ -243,7 +242,7 @@ class Herder:
             raise http_problem(400, f"Connector config {shown} contains no connector type")
         found = self.plugins.connector(name.strip())
         if found is None:
-            known = ", ".join(_described(each) for each in self.plugins.connectors())
+            known = ", ".join(described(each) for each in self.plugins.connectors())
             raise http_problem(
                 400,
                 "Failed to find any class that implements Connector and which name matches "
@@ -255,7 +254,8 @@ class Herder:
         return self._validated(self.plugin_of(config), config)
 
     def _validated(self, connector: type[Connector], config: Mapping[str, str | None]) -> Validation:
-        return validate(connector, config, self.worker.exactly_once or not self.store.shared)
+        exactly_once = self.worker.exactly_once or not self.store.shared
+        return validate(connector, config, exactly_once, self.worker.providers, self.worker.converter_names)
 
     # --- changes --------------------------------------------------------------------------------------
 
@@ -353,17 +353,21 @@ class Herder:
     async def restart(self, name: str, include_tasks: bool, only_failed: bool) -> dict[str, Any] | None:
         """Begins a connector anew, and its tasks if that is asked for; the status meanwhile, or None."""
         self._require_here(name)
+        if self.state.target(name) is Target.STARTED and not self.state.tasks.get(name):
+            with suppress(NotLeader):  # its plan may have failed for a reason that is gone now
+                await self._change(name, lambda: self._plan(name, self.config(name)))
         answer: dict[str, Any] | None = None
         async with self._turn:
             live = self._live.get(name)
             if live is None or live.target is Target.STOPPED:
-                return self.status(name) if include_tasks or only_failed else None
+                return self._restarting(name, not only_failed, []) if include_tasks or only_failed else None
             chosen = [
                 task
                 for task, status in self.statuses.tasks(name).items()
                 if include_tasks and (not only_failed or status.state is State.FAILED)
             ]
-            again = not only_failed or _failed(self.statuses.connector(name))
+            told = self.statuses.connector(name)
+            again = not only_failed or (told is not None and told.state is State.FAILED)
             if include_tasks or only_failed:
                 answer = self._restarting(name, again, chosen)
             if again:
@@ -377,19 +381,22 @@ class Herder:
         self._require_here(name)
         async with self._turn:
             live = self._live.get(name)
-            if live is None or task >= len(live.settings):
-                unknown = (
-                    f"Unknown task: {name}-{task}" if self.store.shared else f"Task {name}-{task} not found"
-                )
-                raise http_problem(404, unknown)
+            if live is None or not 0 <= task < len(live.settings):
+                unknown = "Unknown task: {}-{}" if self.store.shared else "Task {}-{} not found"
+                raise http_problem(404, unknown.format(name, task))
             await self._restart_task(name, live, task)
 
     def _require_here(self, name: str) -> None:
         if name not in self.state.connectors:
             raise http_problem(404, f"Unknown connector: {name}")
+        if self.store.owns(name):
+            return
         owner = self.store.owner(name)
-        if owner is not None and not self.store.owns(name):
-            raise RunsElsewhere(owner.url)
+        if owner is None:
+            raise http_problem(
+                409, "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+            )
+        raise RunsElsewhere(owner.url)
 
     def _restarting(self, name: str, connector: bool, tasks: list[int]) -> dict[str, Any]:
         """The status as it is for a moment, with what begins anew marked."""
@@ -404,19 +411,20 @@ class Herder:
     def _checked(self, config: Mapping[str, str | None]) -> dict[str, str]:
         """The configuration, if nothing is wrong with it."""
         connector = self.plugin_of(config)
-        refusal = self._validated(connector, config).refusal()
-        if refusal is not None:
-            raise http_problem(400, refusal)
         given = {name: value for name, value in config.items() if value is not None}
+        secrets: dict[str, str] = {}
         try:
-            settings = resolved(given, self.worker.providers)
+            refusal = self._validated(connector, config).refusal()
+            if refusal is not None:
+                raise http_problem(400, refusal)
+            settings = resolved(given, self.worker.providers, secrets)
             check_runtime(connector, settings, self.worker)
             for path in connector.paths(settings):
                 self.worker.allowed_paths.resolve(path)
-            for host in connector.hosts(settings):
+            for host in [*connector.hosts(settings), *registry_hosts(settings)]:
                 self.worker.allowed_hosts.check(host)
         except ConfigException as error:
-            raise http_problem(400, error.message) from error
+            raise http_problem(400, hidden(error.message, secrets)) from error
         return given
 
     def _plan(self, name: str, config: Mapping[str, str]) -> list[StateRecord]:
@@ -425,9 +433,9 @@ class Herder:
         None where they are planned already, or where the connector cannot be made: its status will say why.
         """
         try:
-            connector = self.plugin_of(dict(config))(resolved(config, self.worker.providers))
-            count = task_count(type(connector), config, self.worker)
-            settings = connector.task_settings(count)[:count]
+            known = resolved(config, self.worker.providers)
+            connector = self.plugin_of(dict(config))(known)
+            settings = tasks_of(name, connector, known, self.worker)
         except Exception as error:
             log.warning("connector %s cannot plan its tasks: %s", name, headline(error))
             return []
@@ -443,7 +451,7 @@ class Herder:
         found = records.planned(name, kept)
         if self.worker.exactly_once and connector.kind == "source":
             # As many as ever were: workers that missed a change may still run some of them.
-            count = writer_count(type(connector), config, self.worker, len(kept))
+            count = writer_count(type(connector), known, self.worker, len(kept))
             found.append(records.fenced(name, max(count, self.state.fencing.get(name, 0))))
         return found
 
@@ -470,7 +478,7 @@ class Herder:
                 await self.offsets.catch_up()
                 live = self._live[name] = _Live({}, self.state.target(name))
             came_from, live.target = live.target, self.state.target(name)
-            if live.config != config:
+            if live.connector is None or live.config != config:
                 live.config = config
                 live.connector = self._make(name, live)
             if live.connector is not None:
@@ -499,20 +507,25 @@ class Herder:
         deadline = loop.time() + _RELEASE_SECONDS
         while loop.time() < deadline:
             status = self.statuses.connector(name)
-            if status is None or status.state is State.UNASSIGNED or status.worker_id == self.worker_id:
+            if status is None or status.state is State.UNASSIGNED:
                 return
-            if not self.store.lives(status.worker_id):
+            if status.worker_id == self.worker_id or not self.store.lives(status.worker_id):
                 return
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _make(self, name: str, live: _Live) -> Connector | None:
         try:
-            return self.plugin_of(dict(live.config))(resolved(live.config, self.worker.providers))
+            settings = resolved(live.config, self.worker.providers, live.secrets)
+            connector = self.plugin_of(dict(live.config))(settings)
+            tasks_of(name, connector, settings, self.worker)  # an error of its plan is one of the connector
+            return connector
         except Exception as error:
             log.error("connector %s failed: %s", name, headline(error))
-            failed = Status(State.FAILED, self.worker_id, None, trace_of(error))
-            self.statuses.set_connector(name, failed)
+            self.statuses.set_connector(name, self._failure(live, error))
             return None
+
+    def _failure(self, live: _Live, error: Exception) -> Status:
+        return Status(State.FAILED, self.worker_id, None, hidden(trace_of(error), live.secrets))
 
     async def _follow_tasks(self, name: str, live: _Live, came_from: Target) -> None:
         wanted = [] if live.target is Target.STOPPED else list(self.state.tasks.get(name, ()))
@@ -549,19 +562,20 @@ class Herder:
         version = None if live.connector is None else live.connector.version
 
         def tell(state: State, trace: str | None) -> None:
-            self.statuses.set_task(name, task, Status(state, self.worker_id, version, trace))
+            shown = trace and hidden(trace, live.secrets)
+            self.statuses.set_task(name, task, Status(state, self.worker_id, version, shown))
 
         try:
             body = self._body(name, live, task)
         except Exception as error:
             log.error("task %s-%d failed: %s", name, task, headline(error))
-            self.statuses.set_task(name, task, Status(State.FAILED, self.worker_id, None, trace_of(error)))
+            self.statuses.set_task(name, task, self._failure(live, error))
             return
         paused = live.target is Target.PAUSED
         live.tasks[task] = RunningTask(f"{name}-{task}", body, tell, paused)
 
     def _body(self, name: str, live: _Live, task: int) -> Body:
-        config = resolved(live.config, self.worker.providers)
+        config = resolved(live.config, self.worker.providers, live.secrets)
         parts = TaskParts(
             name,
             task,
@@ -573,6 +587,8 @@ class Herder:
             self._clock,
             partial(self.statuses.saw_topic, name, task=task),
             self.worker.identity,
+            ClientOptions.of(config, self.worker),
+            creation_of(config, self.worker),
         )
         assert live.connector is not None
         return body_of(parts, live.connector, config, self.worker)
@@ -582,15 +598,3 @@ class Herder:
             status = Status(_STATES[live.target], self.worker_id, live.connector.version)
             if self.statuses.connector(name) != status:
                 self.statuses.set_connector(name, status)
-
-
-def _failed(status: Status | None) -> bool:
-    return status is not None and status.state is State.FAILED
-
-
-def _described(connector: type[Connector]) -> str:
-    name, kind, version = connector.class_name, connector.kind, connector.version
-    return (
-        f"PluginDesc{{klass=class {name}, name='{name}', version='{version}', encodedVersion={version}, "
-        f"type={kind}, typeName='{kind}', location='classpath'}}"
-    )

@@ -22,12 +22,12 @@ from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.errors import ConfigException
 from moldau.connect.plugins import Plugins, installed
 from moldau.connect.worker.api import application
-from moldau.connect.worker.herder import Herder, RunsElsewhere
+from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.offsets import FileOffsets
 from moldau.connect.worker.settings import DistributedSettings, WorkerSettings
 from moldau.connect.worker.state import Target
 from moldau.connect.worker.statuses import Statuses
-from moldau.connect.worker.store import MemoryStore, TopicStore
+from moldau.connect.worker.store import MemoryStore, RunsElsewhere, TopicStore
 from moldau.connect.worker.topic_offsets import TopicOffsets
 from moldau.connect.worker.topic_statuses import TopicStatuses
 from moldau.web.authentication import Authenticate, BasicAuthentication, anybody
@@ -124,12 +124,9 @@ async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asy
         statuses.runs_here = herder.runs
         await store.open()
         stack.push_async_callback(store.close)
+        tls = None if worker.tls is None else worker.tls.client_context()
         app = application(
-            herder,
-            authenticate=_authenticate(options.users),
-            forwarding=Forwarding(
-                _elsewhere, tls=None if worker.tls is None else worker.tls.client_context()
-            ),
+            herder, authenticate=_authenticate(options.users), forwarding=Forwarding(_elsewhere, tls=tls)
         )
         stack.push_async_callback(app.close)
         herder.start()

@@ -38,6 +38,28 @@ _COMMON = (
         "listeners", ConfigType.LIST, [f"http://127.0.0.1:{DEFAULT_PORT}"], _LOW, "Where REST listens."
     ),
     ConfigKey(
+        "topic.tracking.enable",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether the topics that connectors use are noted.",
+    ),
+    ConfigKey(
+        "topic.tracking.allow.reset",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether REST may be asked to forget them.",
+    ),
+    ConfigKey(
+        "topic.creation.enable",
+        ConfigType.BOOLEAN,
+        True,
+        _LOW,
+        "Whether topics of sources are made as topic.creation.* of the connector says; brokers may make them "
+        "otherwise.",
+    ),
+    ConfigKey(
         "compatibility",
         ConfigType.STRING,
         "strict",
@@ -128,13 +150,19 @@ class WorkerSettings:
     offset_flush_interval_ms: int
     host: str
     port: int
-    tls: TlsOptions | None
     compatibility: Compatibility
     allowed_paths: AllowedPaths
     allowed_hosts: AllowedHosts
     providers: Mapping[str, ConfigProvider] = field(repr=False)
     #: Whether sources write records and places in one transaction.
     exactly_once: bool = False
+    #: Whether topics that connectors use are noted, and may be forgotten over REST.
+    topic_tracking: bool = True
+    topic_tracking_reset: bool = True
+    #: Whether topics that a source writes to are made as its configuration says, or left to the brokers.
+    topic_creation: bool = True
+    #: Of REST.
+    tls: TlsOptions | None = None
 
     @property
     def python_modules(self) -> list[str]:
@@ -147,6 +175,11 @@ class WorkerSettings:
         if not self.offset_file:
             return self.given.get("group.id", "")
         return f"{platform.node()}:{Path(self.offset_file).absolute()}"
+
+    @property
+    def converter_names(self) -> dict[str, str]:
+        """The classes of the converters, by side."""
+        return {side: self.converter(side)[0] for side in ("key", "value", "header")}
 
     def converter(self, side: str) -> tuple[str, dict[str, str]]:
         """Class and settings of the converter for a side: key, value or header."""
@@ -205,6 +238,12 @@ def distributed_settings(given: Mapping[str, str]) -> DistributedSettings:
 def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSettings, Settings]:
     providers = providers_of(given)
     given = resolved(given, providers)
+    if given.get("rest.extension.classes", "").strip():
+        # Most often a login, without which REST would be open.
+        raise ConfigException(
+            "rest.extension.classes are Java's and cannot be loaded. Next: leave it out; for logins start "
+            "the worker with --user NAME:PASSWORD"
+        )
     parsed = definition.parse(given)
     scheme, host, port = _listener(parsed["listeners"])
     worker = WorkerSettings(
@@ -214,12 +253,15 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
         parsed["offset.flush.interval.ms"],
         host,
         port,
-        _tls(given) if scheme == "https" else None,
         Compatibility(parsed["compatibility"]),
         AllowedPaths(parsed["connectors.allowed.paths"]),
         AllowedHosts(parsed["connectors.allowed.hosts"]),
         providers,
         str(parsed.get("exactly.once.source.support", "")).lower() == "enabled",
+        parsed["topic.tracking.enable"],
+        parsed["topic.tracking.allow.reset"],
+        parsed["topic.creation.enable"],
+        _tls(given) if scheme == "https" else None,
     )
     return worker, parsed
 
@@ -234,24 +276,30 @@ def _listener(listeners: list[str]) -> tuple[str, str, int]:
 
 
 def _tls(given: Mapping[str, str]) -> TlsOptions:
-    """TLS of a listener of https, by Kafka Connect's settings; without what it needs nothing listens."""
-
-    def setting(name: str) -> str:
-        return (given.get(f"listeners.https.{name}") or given.get(name) or "").strip()
-
-    def file(store: str) -> Path:
-        location = setting(f"{store}.location")
-        if not location or setting(f"{store}.type").upper() != "PEM":
-            raise ConfigException(
-                f"A listener of https needs listeners.https.{store}.location, a PEM file, and "
-                f"listeners.https.{store}.type=PEM"
-            )
-        return Path(location)
-
-    if setting("ssl.key.password"):
+    """The certificate of REST, by Kafka's names or those of librdkafka; without it nothing listens. Files are
+    PEM.
+    """
+    prefix = "listeners.https."
+    known = dict(given) | {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+    certificate = known.get("ssl.keystore.location") or known.get("ssl.certificate.location")
+    if not certificate:
+        raise ConfigException(
+            f"A listener of https needs {prefix}ssl.keystore.location: a PEM file with a certificate and key"
+        )
+    for name in ("ssl.keystore.type", "ssl.truststore.type"):
+        if known.get(name, "PEM").upper() != "PEM":
+            raise ConfigException(f"A listener of https needs PEM files: {prefix}{name}=PEM")
+    if known.get("ssl.key.password"):
         raise ConfigException("The key of a listener of https is a PEM file without a password")
-    client_auth = setting("ssl.client.auth") or "none"
+    client_auth = known.get("ssl.client.auth", "none").lower()
     if client_auth not in ("none", "required"):
         raise ConfigException.of("ssl.client.auth", client_auth, "A listener of https has none or required")
-    authorities = file("ssl.truststore") if client_auth == "required" else None
-    return TlsOptions(file("ssl.keystore"), client_authorities=authorities)
+    key = known.get("ssl.key.location")
+    authorities = known.get("ssl.truststore.location") or known.get("ssl.ca.location")
+    if client_auth == "none":
+        authorities = None
+    elif not authorities:
+        raise ConfigException(f"ssl.client.auth=required needs {prefix}ssl.truststore.location: a PEM file")
+    return TlsOptions(
+        Path(certificate), Path(key) if key else None, Path(authorities) if authorities else None
+    )

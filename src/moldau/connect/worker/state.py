@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+_LEVEL = "logger-cluster-"
+
 
 class Target(Enum):
     """What a connector should be doing."""
@@ -119,6 +121,12 @@ def _properties(value: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
 
 
+def level_of(record: StateRecord) -> tuple[str, str] | None:
+    """Which logger gets which level, of a record that says that to all workers."""
+    name, level = record.key.removeprefix(_LEVEL), (record.value or {}).get("level")
+    return (name, str(level)) if record.key.startswith(_LEVEL) and level is not None else None
+
+
 # --- records ------------------------------------------------------------------------------------------
 
 
@@ -149,6 +157,10 @@ def planned(name: str, tasks: Iterable[Mapping[str, str]]) -> list[StateRecord]:
 def fenced(name: str, count: int | None) -> StateRecord:
     """None when nobody can be left that is to be fenced."""
     return StateRecord(f"tasks-fencing-{name}", None if count is None else {"task-count": count})
+
+
+def levelled(logger: str, level: str) -> StateRecord:
+    return StateRecord(f"{_LEVEL}{logger}", {"level": level})
 
 
 def deleted(name: str, tasks: Iterable[int]) -> list[StateRecord]:

@@ -39,6 +39,7 @@ class Statuses:
         changed: Callable[[str, int | None, Status | None], None] | None = None,
         topic_changed: Callable[[str, str, int | None], None] | None = None,
     ) -> None:
+        self.tracks_topics = True
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[tuple[str, int], Status] = {}
         self._topics: dict[str, dict[str, int]] = {}
@@ -105,7 +106,7 @@ class Statuses:
 
     def saw_topic(self, name: str, topic: str, task: int) -> None:
         topics = self._topics.setdefault(name, {})
-        if topic not in topics:
+        if self.tracks_topics and topic not in topics:
             topics[topic] = task
             self._topic_changed(name, topic, task)
 

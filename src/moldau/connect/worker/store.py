@@ -6,18 +6,35 @@ returns.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Protocol, TypeVar
 
 from moldau.base.clock import Clock
 from moldau.client.replicated_state.election import Identity
 from moldau.client.replicated_state.follower import TopicRecord
-from moldau.client.replicated_state.replicated_state import ReplicatedState, ReplicatedStateOptions
+from moldau.client.replicated_state.replicated_state import NoLeader, ReplicatedState, ReplicatedStateOptions
 from moldau.client.transport.cluster import Cluster
 from moldau.connect.worker.assignment import owner_of
-from moldau.connect.worker.state import ConfigState, StateRecord
+from moldau.connect.worker.state import ConfigState, StateRecord, level_of
+from moldau.protocol.errors import KafkaError
+from moldau.web.problems import http_problem
 
 _T = TypeVar("_T")
 Decide = Callable[[], tuple[Sequence[StateRecord], _T]]
+
+
+class Health(Enum):
+    HEALTHY = "healthy"
+    STARTING = "starting"
+    UNHEALTHY = "unhealthy"
+
+
+class RunsElsewhere(Exception):
+    """Another worker has the connector; the request belongs there."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
 
 
 class Store(Protocol):
@@ -26,9 +43,16 @@ class Store(Protocol):
     shared: bool
     #: Called with the name of a connector that a record was about, or None when workers came or went.
     on_change: Callable[[str | None], None]
+    #: Called with the name and the level of a logger that is to have it on every worker.
+    on_level: Callable[[str, str], None]
 
     @property
     def generation(self) -> int: ...
+
+    @property
+    def health(self) -> Health:
+        """Whether this worker is one of its group, and so does what it is asked for."""
+        ...
 
     def owner(self, connector: str) -> Identity | None:
         """The worker of a connector; None is this one, where there is no other."""
@@ -49,7 +73,9 @@ class MemoryStore:
     def __init__(self) -> None:
         self.state = ConfigState()
         self.on_change: Callable[[str | None], None] = lambda name: None
+        self.on_level: Callable[[str, str], None] = lambda logger, level: None
         self.generation = 0
+        self.health = Health.HEALTHY
         self._turn = asyncio.Lock()
 
     def owner(self, connector: str) -> Identity | None:
@@ -66,6 +92,9 @@ class MemoryStore:
             records, answer = decide()
             for record in records:
                 self.state.apply(record)
+                level = level_of(record)
+                if level is not None:
+                    self.on_level(*level)
             return answer
 
 
@@ -88,6 +117,7 @@ class TopicStore:
         self.state = ConfigState()
         self.identity = identity
         self.on_change: Callable[[str | None], None] = lambda name: None
+        self.on_level: Callable[[str, str], None] = lambda logger, level: None
         options = ReplicatedStateOptions(
             "Connect worker",
             topic,
@@ -102,6 +132,7 @@ class TopicStore:
         self._session_seconds = session_timeout_ms / 1000
         self.replicated = ReplicatedState(cluster, identity, self._apply, options, clock)
         self._members: tuple[Identity, ...] = ()
+        self._was_member = False
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -114,6 +145,12 @@ class TopicStore:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         await self.replicated.close()
+
+    @property
+    def health(self) -> Health:
+        if self._members:
+            return Health.HEALTHY
+        return Health.UNHEALTHY if self._was_member else Health.STARTING
 
     @property
     def generation(self) -> int:
@@ -135,18 +172,32 @@ class TopicStore:
             records, answer = decide()
             return [record.encoded() for record in records], answer
 
-        return await self.replicated.change(encoded)
+        try:
+            return await self.replicated.change(encoded)
+        except NoLeader as error:
+            raise http_problem(
+                409,
+                "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+                "was underway.",
+            ) from error
+        except KafkaError as error:
+            raise http_problem(500, f"The connectors cannot be changed at the moment: {error}") from error
 
     def _apply(self, record: TopicRecord) -> None:
         if record.key is None:
             return
         found = StateRecord.decoded(record.key, record.value)
-        name = None if found is None else self.state.apply(found)
+        if found is None:
+            return
+        name, level = self.state.apply(found), level_of(found)
         if name is not None:
             self.on_change(name)
+        if level is not None:
+            self.on_level(*level)
 
     def _take_round(self) -> None:
         self._members = self.replicated.election.members
+        self._was_member = True
         self.on_change(None)
 
     async def _watch(self) -> None:

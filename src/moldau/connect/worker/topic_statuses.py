@@ -1,6 +1,6 @@
 """Statuses in a topic that all workers share: each writes what it does, and reads what the others do.
 
-Invariant: of connectors that run here, what this worker knows counts; the topic only echoes it.
+Invariant: of the states of connectors that run here, what this worker knows counts; the topic only echoes it.
 """
 
 import asyncio
@@ -61,11 +61,9 @@ class TopicStatuses:
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
         change = read_status(key, value)
-        if change is None or self.runs_here(change.connector):
-            return
-        if isinstance(change, TopicUse):
+        if isinstance(change, TopicUse):  # any worker may be asked to forget a topic
             self.statuses.learn_topic(*change)
-        else:
+        elif change is not None and not self.runs_here(change.connector):
             self.statuses.learn(*change)
 
     async def _write(self) -> None:

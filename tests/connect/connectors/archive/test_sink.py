@@ -143,3 +143,21 @@ def test_what_is_refused(tmp_path: Path) -> None:
         write(ArchiveSink, {"archive.path": str(tmp_path), "topics.dir": "../x"}, [])
     with pytest.raises(ConnectException, match="leads out of"):
         store_of({"s3.bucket.name": None, "archive.path": str(tmp_path)}).put("../x", b"")
+
+
+def test_a_timestamp_that_is_in_no_year_is_a_bad_record(tmp_path: Path) -> None:
+    """Producers choose timestamps: one of them must not stop the archive."""
+    task = ArchiveSinkTask()
+    refused: list[int] = []
+    context = SinkTaskContext("test", 0, report=lambda record, error: refused.append(record.offset))
+    task.start({"archive.path": str(tmp_path), "partitioner.class": "daily", "flush.size": "2"}, context)
+    task.put([record(0), record(1, timestamp=(1 << 63) - 1), record(2)])
+    assert refused == [1]
+    (file,) = tmp_path.rglob("*.parquet")
+    assert "year=1970/month=01/day=01" in file.as_posix()
+
+
+def test_any_timestamp_comes_back(tmp_path: Path) -> None:
+    last = (1 << 63) - 1
+    write(ArchiveSink, {"archive.path": str(tmp_path), "flush.size": "1"}, [record(0, timestamp=last)])
+    assert [each.timestamp for each in reloaded(tmp_path, 1).records] == [last]

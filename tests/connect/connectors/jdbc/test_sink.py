@@ -201,3 +201,27 @@ def test_two_tasks_that_make_the_same_table(db: Database) -> None:
 def _columns(found: Any, table: str) -> list[Any]:
     with found._dialect.transaction() as cursor:
         return list(found._dialect.columns(cursor, found._dialect.split(table)))
+
+
+def test_a_row_that_the_database_refuses_is_left_out_where_that_is_tolerated(db: Database) -> None:
+    db.run("CREATE TABLE checked (id INTEGER PRIMARY KEY, note VARCHAR(20) NOT NULL)")
+    records = [record(n, "checked", ORDER, id=n, note=None if n in (2, 5) else "x") for n in range(7)]
+    with pytest.raises(DataException, match="says"):
+        write(JdbcSink, settings(db), records)
+    assert db.rows("SELECT id FROM checked") == []
+    made = JdbcSink({"name": "test", "topics": "x", "errors.tolerance": "all", **settings(db)})
+    refused: list[tuple[int, str]] = []
+    found = made.make_task()
+
+    def report(record: SinkRecord, error: Exception) -> None:
+        refused.append((record.offset, str(error)))
+
+    found.start(made.task_settings(1)[0], SinkTaskContext("test", 0, report=report))
+    try:
+        for _ in range(2):  # what comes again is not written again
+            found.put(records)
+    finally:
+        found.stop()
+    assert db.rows("SELECT id FROM checked ORDER BY id") == [(0,), (1,), (3,), (4,), (6,)]
+    assert [offset for offset, _ in refused] == [2, 5]
+    assert all("says: " in text for _, text in refused)

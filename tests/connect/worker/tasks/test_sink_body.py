@@ -1,10 +1,14 @@
 """Sinks: what reaches them, what becomes a dead letter, what is committed; after a real worker's results."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
+from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker, fail
 from tests.connect.conftest import Worker, running
 from tests.shared.waiting import wait_until
@@ -186,6 +190,38 @@ def test_a_commit_that_comes_too_late_for_a_round_is_no_failure(
     assert worker.task("late")["state"] == "RUNNING"
     lines = (tmp_path / "out").read_text().split()
     assert list(dict.fromkeys(lines)) == ["one", "two", "three"]  # some of them perhaps twice
+
+
+def test_a_sink_reads_as_its_consumer_is_told(worker: Worker, broker: Broker, tmp_path: Path) -> None:
+    """In a group of its own choice, from the end."""
+    broker.create_topic("told")
+    broker.produce("told", text("before"), partition=0)
+    override = {"consumer.override.auto.offset.reset": "latest", "consumer.override.group.id": "mine"}
+    config = {
+        "connector.class": "FileStreamSink",
+        "file": str(tmp_path / "out"),
+        "topics": "told",
+        **override,
+    }
+    worker.call("POST", "/connectors", {"name": "told", "config": config})
+
+    def reads() -> bool:
+        broker.produce("told", text("after"), partition=0)
+        return (tmp_path / "out").exists() and (tmp_path / "out").read_text() != ""
+
+    wait_until(reads, lambda: worker.task("told"))
+    assert set((tmp_path / "out").read_text().splitlines()) == {"after"}
+    worker.call("PUT", "/connectors/told/stop")
+    (end,) = committed(worker, "told")
+
+    async def of_the_group() -> list[int]:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            found = (await Groups(cluster).committed("mine")).values()
+            return [each.offset for each in found if isinstance(each, CommittedOffset)]
+
+    assert asyncio.run(of_the_group()) == [end]
+    worker.call("DELETE", "/connectors/told/offsets")
+    assert committed(worker, "told") == []
 
 
 def test_two_tasks_share_the_partitions(worker: Worker, broker: Broker, tmp_path: Path) -> None:

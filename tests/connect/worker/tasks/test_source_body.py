@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from moldau.base.clock import SystemClock
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import ConfigResource, ResourceType
 from moldau.client.transport.cluster import Cluster
 from moldau.connect.connector import SourceTask
 from moldau.connect.records import SourceRecord
+from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.source_body import IDLE_SECONDS, SourceBody
-from moldau.testing import Broker
+from moldau.testing import Broker, fail
 from tests.connect.conftest import Worker, running
 from tests.shared.waiting import wait_until
 
@@ -77,6 +80,46 @@ def test_a_predicate_that_is_not_there_fails_the_task(worker: Worker, tmp_path: 
     source(worker, "pred", tmp_path / "f", **CAST, **{"transforms.c.predicate": "p1"})
     wait_until(lambda: worker.task("pred")["state"] == "FAILED")
     assert "Unknown configuration 'predicates.p1.plugin.version'" in worker.task("pred")["trace"]
+
+
+def test_topics_are_made_as_their_group_says(worker: Worker, broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    creation = {
+        "topic.creation.groups": "short",
+        "topic.creation.default.partitions": "2",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.short.include": "made-s.*",
+        "topic.creation.short.retention.ms": "12345",
+        "producer.override.compression.type": "gzip",
+    }
+    for topic in ("made-short", "made-default"):
+        source(worker, topic, tmp_path / "f", **creation)
+        wait_until(lambda topic=topic: payloads(broker, topic), lambda topic=topic: worker.task(topic))
+
+    async def described() -> dict[str, tuple[int, str]]:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            found = {}
+            for topic in ("made-short", "made-default"):
+                resource = ConfigResource(ResourceType.TOPIC, topic)
+                (entries,) = (await Admin(cluster).describe_configs({resource: ["retention.ms"]})).values()
+                assert isinstance(entries, list)
+                count = len((await cluster.topic(topic)).partitions)
+                found[topic] = (count, str(entries[0].value))
+            return found
+
+    assert asyncio.run(described()) == {"made-short": (2, "12345"), "made-default": (2, "604800000")}
+
+
+def test_a_source_that_may_not_make_topics_writes_to_those_that_are_there(
+    worker: Worker, broker: Broker, tmp_path: Path
+) -> None:
+    broker.create_topic("there")
+    (tmp_path / "f").write_text("one\n")
+    with broker.intercept("CREATE_TOPICS", lambda request: fail("TOPIC_AUTHORIZATION_FAILED")) as asked:
+        source(worker, "there", tmp_path / "f")
+        wait_until(lambda: payloads(broker, "there"), lambda: worker.task("there"))
+        assert asked.calls == 1
+    assert worker.task("there")["state"] == "RUNNING"
 
 
 def test_a_source_goes_on_where_it_was(broker: Broker, tmp_path: Path) -> None:
@@ -200,7 +243,13 @@ def test_a_task_that_waits_by_itself_is_asked_again_at_once(
     async def run() -> None:
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
             parts: Any = SimpleNamespace(
-                connector="c", task=0, settings={}, cluster=cluster, clock=SystemClock(), offsets=None
+                connector="c",
+                task=0,
+                settings={},
+                cluster=cluster,
+                clock=SystemClock(),
+                offsets=None,
+                clients=ClientOptions(),
             )
             connector: Any = SimpleNamespace(make_task=Quiet)
             await SourceBody(parts, connector)(control)
@@ -243,7 +292,13 @@ def test_a_task_is_told_when_its_records_are_written_and_not_before(
     async def run() -> None:
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
             parts: Any = SimpleNamespace(
-                connector="c", task=0, settings={}, cluster=cluster, clock=SystemClock(), offsets=None
+                connector="c",
+                task=0,
+                settings={},
+                cluster=cluster,
+                clock=SystemClock(),
+                offsets=None,
+                clients=ClientOptions(),
             )
             connector: Any = SimpleNamespace(make_task=lambda: task)
             given: Any = control

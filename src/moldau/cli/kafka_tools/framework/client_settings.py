@@ -1,39 +1,20 @@
-"""Settings of Kafka's Java clients as options of our own producer and consumer.
+"""Settings of Kafka's Java clients as options of our own producer and consumer, with a tool's errors.
 
-Invariant: a value that the Java client refuses is refused with its message. Settings without a meaning here
-are ignored, as the Java client ignores unknown ones; those that need transactions are refused.
+Invariant: a value that the Java client refuses is refused with its message; settings that need transactions
+are refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
-from moldau.cli.kafka_tools.framework.bootstrap import number
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
-from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
-from moldau.client.consumer.consumer import BEGINNING, END
+from moldau.client import java_settings
 from moldau.client.groups.assignors import ASSIGNORS
 from moldau.client.groups.classic_membership import MembershipOptions
-from moldau.protocol.compression import COMPRESSION_NAMES
+from moldau.client.java_settings import number, one_of
 
 CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
-
-_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
-_PRODUCER_NUMBERS = {
-    "batch.size": "batch_size_bytes",
-    "linger.ms": "linger_ms",
-    "max.request.size": "max_request_bytes",
-    "buffer.memory": "buffer_memory_bytes",
-    "max.in.flight.requests.per.connection": "max_in_flight",
-    "request.timeout.ms": "request_timeout_ms",
-    "delivery.timeout.ms": "delivery_timeout_ms",
-    "max.block.ms": "max_block_ms",
-}
-_CONSUMER_NUMBERS = {
-    "fetch.max.wait.ms": "max_wait_ms",
-    "fetch.min.bytes": "min_bytes",
-    "fetch.max.bytes": "max_bytes",
-    "max.partition.fetch.bytes": "partition_max_bytes",
-}
 
 _PROTOCOLS = ("classic", "consumer")
 #: Settings that only the other group protocol has.
@@ -48,6 +29,21 @@ _GROUP_NUMBERS = {
 }
 
 
+Options = Callable[[Mapping[str, str]], dict[str, Any]]
+
+
+def _as_a_tool(read: Options) -> Options:
+    @wraps(read)
+    def options(properties: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            return read(properties)
+        except ValueError as error:
+            raise ToolError(CONFIG_EXCEPTION, str(error)) from None
+
+    return options
+
+
+@_as_a_tool
 def producer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """The fields of ``ProducerOptions`` that were given."""
     if properties.get("transactional.id"):
@@ -55,43 +51,14 @@ def producer_options(properties: Mapping[str, str]) -> dict[str, Any]:
             "org.apache.kafka.common.errors.UnsupportedVersionException",
             "transactional.id: transactions are not supported by moldau's tools yet",
         )
-    options: dict[str, Any] = {}
-    if "acks" in properties:
-        options["acks"] = _ACKS[one_of("acks", properties["acks"], tuple(_ACKS))]
-    codec = one_of("compression.type", properties.get("compression.type", "none"), tuple(COMPRESSION_NAMES))
-    options["compression"] = COMPRESSION_NAMES[codec]
-    level = properties.get(f"compression.{codec}.level")
-    if level is not None:
-        options["compression_level"] = number(properties, f"compression.{codec}.level")
-    if "enable.idempotence" in properties:
-        options["enable_idempotence"] = properties["enable.idempotence"].strip().lower() == "true"
-        if options["enable_idempotence"] and options.get("acks", -1) != -1:
-            raise ToolError(CONFIG_EXCEPTION, "Must set acks to all in order to use the idempotent producer.")
-    for name, field in _PRODUCER_NUMBERS.items():
-        if name in properties:
-            options[field] = number(properties, name)
-    return options
+    return java_settings.producer_options(properties)
 
 
-def consumer_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of ``ConsumerOptions`` that were given."""
-    options: dict[str, Any] = {}
-    levels = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
-    level = properties.get("isolation.level", "read_uncommitted")
-    options["isolation_level"] = levels[one_of("isolation.level", level, tuple(levels))]
-    resets = {"earliest": BEGINNING, "latest": END, "none": None}
-    reset = properties.get("auto.offset.reset", "latest")
-    options["offset_reset"] = resets[one_of("auto.offset.reset", reset, tuple(resets))]
-    if "check.crcs" in properties:
-        options["check_crcs"] = properties["check.crcs"].strip().lower() == "true"
-    if "client.rack" in properties:
-        options["rack_id"] = properties["client.rack"]
-    for name, field in _CONSUMER_NUMBERS.items():
-        if name in properties:
-            options[field] = number(properties, name)
-    return options
+#: The fields of ``ConsumerOptions`` that were given.
+consumer_options = _as_a_tool(java_settings.consumer_options)
 
 
+@_as_a_tool
 def group_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """The options of ``GroupConsumer`` that were given, beside those of every consumer."""
     protocol = one_of("group.protocol", properties.get("group.protocol", "classic").lower(), _PROTOCOLS)
@@ -127,15 +94,6 @@ def _assignor(name: str) -> str:
             f"partition.assignment.strategy={name}: moldau's tools know {' and '.join(ASSIGNORS)}",
         )
     return short
-
-
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise ToolError(
-            CONFIG_EXCEPTION,
-            f"Invalid value {value} for configuration {name}: String must be one of: {', '.join(allowed)}",
-        )
-    return value
 
 
 def serialized_size(

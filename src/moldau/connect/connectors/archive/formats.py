@@ -226,13 +226,15 @@ def _read_parquet(content: bytes) -> Iterator[Kept]:
     found = json.loads((file.schema_arrow.metadata or {}).get(_META.encode(), b"{}"))
     keys, values = _schema_from(found.get("key")), _schema_from(found.get("value"))
     for batch in file.iter_batches(5000):
-        for row in batch.to_pylist():
-            when = row["timestamp"]
+        others = batch.select([name for name in batch.schema.names if name != "timestamp"])
+        # As numbers: producers choose timestamps, and Python's dates end with the year 9999.
+        moments = batch.column("timestamp").cast(library("pyarrow", _EXTRA).int64())
+        for row, when in zip(others.to_pylist(), moments.to_pylist(), strict=True):
             yield Kept(
                 row["topic"],
                 row["partition"],
                 row["offset"],
-                None if when is None else Instant.of(when).epoch_ms,
+                when,
                 None if row["key"] is None else keys,
                 _from_arrow(keys, row["key"]),
                 None if row["value"] is None else values,

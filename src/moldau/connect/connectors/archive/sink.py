@@ -9,7 +9,6 @@ Invariant: an offset is in exactly one file that counts, whatever dies at whatev
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from moldau.base.names import TopicPartition
@@ -23,6 +22,7 @@ from moldau.connect.connectors.archive.hdfs import check_url
 from moldau.connect.connectors.archive.names import FileName, Flush, folder_of, marks
 from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Struct
+from moldau.connect.data.types import Instant
 from moldau.connect.errors import ConfigException, DataException
 from moldau.connect.records import SinkRecord
 
@@ -283,7 +283,7 @@ class _Folders:
             return f"partition={_partition(record)}"
         if self._kind == "field":
             return "/".join(folder_of(name, _field(record.value, name)) for name in self._fields)
-        when = datetime.fromtimestamp((record.timestamp or 0) / 1000, UTC)
+        when = Instant(record.timestamp or 0).datetime()
         day = f"year={when:%Y}/month={when:%m}/day={when:%d}"
         return day if self._kind == "daily" else f"{day}/hour={when:%H}"
 

@@ -125,7 +125,9 @@ class FileStreamSink(SinkConnector):
 class FileStreamSinkTask(SinkTask):
     def start(self, settings: Mapping[str, str], context: SinkTaskContext) -> None:
         path = settings.get("file")
-        self._out: TextIO = Path(path).open("a", encoding="utf-8") if path else sys.stdout  # noqa: SIM115
+        self._out: TextIO = sys.stdout
+        if path:  # what is half of a character becomes a question mark, as with Apache's
+            self._out = Path(path).open("a", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._owned = bool(path)
 
     def put(self, records: Sequence[SinkRecord]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from moldau.connect.connectors.jdbc.urls import DatabaseAddress
 from moldau.connect.data.schema import Schema
-from moldau.connect.errors import ConnectException, RetriableException
+from moldau.connect.errors import ConnectException, DataException, RetriableException
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,6 +37,10 @@ class Column:
     #: Whether the column holds moments, in a form that knows its zone.
     is_timestamp: bool = False
     has_zone: bool = False
+
+
+#: Errors of drivers (PEP 249) about what was to be written, not about how.
+_ABOUT_VALUES = frozenset({"DataError", "IntegrityError"})
 
 
 class Dialect(ABC):
@@ -90,7 +94,8 @@ class Dialect(ABC):
             if passes:
                 self.close()
                 raise RetriableException(text) from None
-            raise ConnectException(text) from None
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            raise (DataException if kinds & _ABOUT_VALUES else ConnectException)(text) from None
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:

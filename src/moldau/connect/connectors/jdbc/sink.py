@@ -4,7 +4,8 @@ A batch is one transaction. Where ``delivery`` is exactly-once, the offset behin
 table of the same database in that transaction, and records before it are passed over: a batch that comes
 again after a crash changes nothing.
 
-Invariant: all of a batch is in the database, or nothing of it; names from records are quoted.
+Invariant: all of a batch is in the database, or nothing of it, but for rows that the database refuses where
+errors are tolerated; names from records are quoted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,9 @@ from moldau.base.names import TopicPartition
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import OneOf, Range
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
-from moldau.connect.connectors.jdbc.dialect import Dialect, address_of, dialect_of
+from moldau.connect.connectors.jdbc.dialect import Dialect, TableName, address_of, dialect_of
 from moldau.connect.connectors.jdbc.kept_offsets import KeptOffsets
-from moldau.connect.connectors.jdbc.rows import RowRules, row_of
+from moldau.connect.connectors.jdbc.rows import Row, RowRules, row_of
 from moldau.connect.connectors.jdbc.source import CONNECTION, database_hosts, sqlite_paths
 from moldau.connect.connectors.jdbc.table_writer import TableWriter
 from moldau.connect.connectors.jdbc.urls import DatabaseAddress
@@ -24,6 +25,7 @@ from moldau.connect.errors import ConfigException, DataException
 from moldau.connect.records import SinkRecord
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_Rows = Sequence[tuple[SinkRecord, TableName, Row]]
 
 
 class JdbcSink(SinkConnector):
@@ -125,6 +127,7 @@ class JdbcSinkTask(SinkTask):
         self._format: str = parsed["table.name.format"]
         self._rules = RowRules.of(parsed)
         self._writer = TableWriter(self._dialect, parsed)
+        self._tolerates = settings.get("errors.tolerance") == "all"
         self._kept: KeptOffsets | None = None
         if exactly_once(parsed):
             self._kept = KeptOffsets(self._dialect, parsed["offsets.table"], context.connector)
@@ -139,6 +142,24 @@ class JdbcSinkTask(SinkTask):
                 self._context.report(record, error)
                 continue
             rows.append((record, table, row))
+        self._write(records, rows)
+
+    def _write(self, records: Sequence[SinkRecord], rows: _Rows) -> None:
+        """Writes all in one transaction; where errors are tolerated and the database refuses a row, the
+        others without it."""
+        try:
+            self._write_together(records, rows)
+        except DataException as error:
+            if not self._tolerates:
+                raise
+            if len(rows) == 1:
+                self._context.report(rows[0][0], error)
+                return
+            middle = len(rows) // 2
+            for half in (rows[:middle], rows[middle:]):
+                self._write([record for record, _, _ in half], half)
+
+    def _write_together(self, records: Sequence[SinkRecord], rows: _Rows) -> None:
         with self._dialect.transaction() as cursor:
             if self._kept is not None:
                 ends = self._kept.read(cursor, {_origin(record) for record in records})

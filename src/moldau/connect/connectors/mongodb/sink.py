@@ -161,5 +161,10 @@ class MongoSinkTask(SinkTask):
                 rest = rest[place + 1 :]
             except self._errors.PyMongoError as error:
                 raise translate(error) from None
-            except library("bson.errors", EXTRA).BSONError as error:
-                raise DataException(f"A document cannot be written: {error}") from None
+            except (library("bson.errors", EXTRA).BSONError, OverflowError, UnicodeError) as error:
+                if len(rest) == 1:
+                    self._context.report(rest[0][0], DataException(f"A document cannot be written: {error}"))
+                    return
+                for each in rest:  # which of them it is, the driver does not say; upserts may come again
+                    self._write(name, [each])
+                return

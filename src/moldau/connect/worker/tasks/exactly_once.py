@@ -105,6 +105,7 @@ class ExactlyOnceBody(SourceBody):
             parts.cluster,
             transactional_id=writes.transactional_id,
             transaction_timeout_ms=writes.timeout_ms,
+            **parts.clients.producer,
         )
         try:
             await parts.offsets.catch_up(past_open=True)

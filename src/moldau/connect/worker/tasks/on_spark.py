@@ -11,6 +11,7 @@ from typing import Any
 from moldau.connect.errors import ConfigException, ConnectException, RetriableException
 from moldau.connect.transforms.python import MODULES
 from moldau.connect.worker.settings import WorkerSettings, converter_of, standalone_settings
+from moldau.connect.worker.tasks.client_options import worker_clients
 
 RUNTIME = "moldau.runtime"
 _SECURITY = ("security.protocol", "sasl.", "ssl.")
@@ -45,7 +46,13 @@ def session_of(worker: WorkerSettings) -> Any:
 
 def whole_config(config: Mapping[str, str], worker: WorkerSettings) -> dict[str, str]:
     """A configuration with the worker's converters in it, for a process that has no worker."""
-    found = {"compatibility": worker.compatibility.value, **config, MODULES: ",".join(worker.python_modules)}
+    found = {
+        "compatibility": worker.compatibility.value,
+        **worker_clients(worker),
+        **config,
+        "topic.creation.enable": str(worker.topic_creation).lower(),
+        MODULES: ",".join(worker.python_modules),
+    }
     for side in ("key", "value", "header"):
         if converter_of(config, side) is None:
             name, settings = worker.converter(side)
@@ -57,7 +64,8 @@ def whole_config(config: Mapping[str, str], worker: WorkerSettings) -> dict[str,
 def no_worker(config: Mapping[str, str]) -> WorkerSettings:
     """Everything that a worker would say stands in the configuration already."""
     nothing = dict.fromkeys(("key.converter", "value.converter", "offset.storage.file.filename"), "-")
-    return standalone_settings({**nothing, MODULES: config[MODULES]})
+    known = {name: config[name] for name in (MODULES, "topic.creation.enable")}
+    return standalone_settings({**nothing, **known})
 
 
 def login_of(worker: WorkerSettings) -> dict[str, str]:

@@ -21,10 +21,12 @@ from moldau.connect.plugins import Plugins, installed
 from moldau.connect.worker.offsets import offset_key
 from moldau.connect.worker.settings import WorkerSettings, distributed_settings, standalone_settings
 from moldau.connect.worker.tasks.bodies import inner_body_of
+from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Control, passes_by_itself
 from moldau.connect.worker.tasks.task_parts import TaskParts
+from moldau.connect.worker.tasks.topic_creation import creation_of
 from moldau.connect.worker.tasks.traces import trace_of
 
 #: How long a task may take to end after its worker is gone.
@@ -164,6 +166,8 @@ async def _run_task(given: Mapping[str, Any], pipe: _Pipe, offsets: WorkersOffse
             SystemClock(),
             lambda topic: pipe.say({"say": "topic", "topic": topic}),
             worker.identity,
+            ClientOptions.of(config, worker),
+            creation_of(config, worker),
         )
         await inner_body_of(parts, kind(config), config, worker)(control)
 

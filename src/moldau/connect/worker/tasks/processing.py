@@ -1,7 +1,7 @@
 """The way of a record between a topic and a task: converters and transforms, step by step.
 
-Invariant: pure but for what transforms of others do; a step that fails says which step it was, and never
-loses the record.
+Invariant: pure but for what transforms of others do; a step that fails, with whatever error, says which step
+it was, and never loses the record.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,11 +14,12 @@ from moldau.connect.compatibility import Compatibility
 from moldau.connect.config.definition import ConfigType, parse_value
 from moldau.connect.converters.base import Converter
 from moldau.connect.converters.catalogue import converter
+from moldau.connect.converters.catalogue import full_name as full_converter_name
 from moldau.connect.data.schema import SchemaAndValue
-from moldau.connect.errors import ConfigException, JavaError
+from moldau.connect.errors import ConfigException, DataException, JavaError
 from moldau.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord, TimestampType
 from moldau.connect.transforms.base import R, Transformation
-from moldau.connect.transforms.catalogue import predicate, transformation
+from moldau.connect.transforms.catalogue import full_name, predicate, transformation
 from moldau.connect.transforms.predicates import Predicate
 from moldau.connect.transforms.python import TYPE as PYTHON
 from moldau.connect.transforms.python import PythonTransform
@@ -156,15 +157,25 @@ class Processing:
                     if changed is None:
                         return None
                     current = changed
-            except JavaError as error:
-                raise StepFailed(Stage.TRANSFORMATION, step.class_name, error) from error
+            except Exception as error:
+                raise StepFailed(Stage.TRANSFORMATION, step.class_name, _named(error)) from error
         return current
 
     def _step(self, stage: Stage, named: Named, convert: Callable[[Converter], _Out]) -> _Out:
         try:
             return convert(named.converter)
-        except JavaError as error:
-            raise StepFailed(stage, named.class_name, error) from error
+        except Exception as error:
+            raise StepFailed(stage, named.class_name, _named(error)) from error
+
+
+def _named(error: Exception) -> JavaError:
+    """As in Kafka, whatever a step raises is an error of its record, such as one that is nested too deeply: a
+    task that tolerates errors goes on behind it."""
+    if isinstance(error, JavaError):
+        return error
+    named = DataException(f"{type(error).__name__}: {error}")
+    named.__cause__ = error
+    return named
 
 
 def _header_bytes(topic: str, header: Header, each: Converter) -> bytes | None:
@@ -205,7 +216,7 @@ def processing_of(given: Mapping[str, str], worker: WorkerSettings) -> Processin
 
     def named(side: str) -> Named:
         name, settings = converter_of(given, side) or worker.converter(side)
-        return Named(name, converter(name, settings, side, mode))
+        return Named(full_converter_name(name, side), converter(name, settings, side, mode))
 
     return Processing(named("key"), named("value"), named("header"), _chain(given, mode, worker))
 
@@ -228,7 +239,7 @@ def _chain(given: Mapping[str, str], mode: Compatibility, worker: WorkerSettings
             made: Transformation = PythonTransform(settings, worker.python_modules)
         else:
             made = transformation(name, settings, mode)
-        steps.append(Step(name, made, chosen, negate))
+        steps.append(Step(full_name(name), made, chosen, negate))
     return tuple(steps)
 
 

@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from moldau.base.names import TopicPartition
-from moldau.client.consumer.consumer import BEGINNING
 from moldau.client.consumer.fetched import FetchedBatch
 from moldau.client.groups.classic_membership import MembershipOptions
 from moldau.client.groups.descriptions import CommittedOffset
@@ -26,6 +25,7 @@ from moldau.connect.config.regex import compile_java
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
 from moldau.connect.errors import ConnectException, JavaError
 from moldau.connect.records import SinkRecord, TimestampType
+from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.handling import dead_letter
 from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
@@ -49,10 +49,6 @@ _TYPES = {
     WireTimestampType.CREATE_TIME: TimestampType.CREATE_TIME,
     WireTimestampType.LOG_APPEND_TIME: TimestampType.LOG_APPEND_TIME,
 }
-
-
-def group_of(connector: str) -> str:
-    return f"connect-{connector}"
 
 
 def instance_of(parts: TaskParts) -> str:
@@ -82,13 +78,13 @@ class SinkBody:
             consumer = await stack.enter_async_context(
                 GroupConsumer(
                     parts.cluster,
-                    group_of(parts.connector),
+                    group_of(parts.connector, parts.settings),
                     self._wanted(),
                     membership=MembershipOptions(group_instance_id=instance_of(parts), leaves_for_good=True),
                     listener=RebalanceListener(revoked=self._lost.extend),
                     auto_commit=False,
-                    offset_reset=BEGINNING,
                     metadata_max_age_ms=10_000,
+                    **parts.clients.consumer,
                 )
             )
             context = SinkTaskContext(
@@ -100,7 +96,9 @@ class SinkBody:
             await asyncio.to_thread(task.start, parts.settings, context)
             try:
                 while await control.ready():
-                    batches = await consumer.next_batches(timeout_ms=POLL_MS)
+                    batches = await consumer.next_batches(
+                        timeout_ms=POLL_MS, max_records=parts.clients.max_poll_records
+                    )
                     await self._let_go(task)
                     if batches:
                         await self._handle(task, consumer, letters, batches, control)
@@ -128,7 +126,8 @@ class SinkBody:
             raise ConnectException(
                 f"Could not initialize dead letter queue with topic={handling.dead_letters}"
             ) from error
-        return await stack.enter_async_context(await Producer.open(self._parts.cluster))
+        producer = await Producer.open(self._parts.cluster, **self._parts.clients.producer)
+        return await stack.enter_async_context(producer)
 
     async def _handle(
         self,

@@ -22,12 +22,14 @@ from moldau.connect.connector import Place, SnapshotPart, SourceConnector
 from moldau.connect.errors import ConnectException, RetriableException
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import NoOffsets, offset_key, offset_value
+from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.on_spark import no_worker
 from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Control, passes_by_itself
 from moldau.connect.worker.tasks.source_body import SourceBody
 from moldau.connect.worker.tasks.task_parts import TaskParts
+from moldau.connect.worker.tasks.topic_creation import creation_of
 from moldau.connect.worker.tasks.traces import trace_of
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -92,20 +94,23 @@ class PartReader:
         kind = Plugins([*CONNECTORS, *installed()]).connector(self.class_name)
         assert kind is not None
         assert issubclass(kind, SourceConnector)
-        topics: list[str] = []
+        topics: set[str] = set()
         async with await Cluster.open(
             self.bootstrap_servers, client_id="moldau-connect", security=Security.of(self.login)
         ) as cluster:
+            worker = no_worker(self.config)
             parts = TaskParts(
                 self.connector,
                 0,
                 self.settings,
-                processing_of(self.config, no_worker(self.config)),
+                processing_of(self.config, worker),
                 ErrorHandling.of(self.config),
                 cluster,
                 NoOffsets(),
                 SystemClock(),
-                topics.append,
+                topics.add,
+                clients=ClientOptions.of(self.config, worker),
+                creation=creation_of(self.config, worker),
             )
             body = _PartBody(parts, kind(self.config), self)
             rows, identity = await body.read()
@@ -123,7 +128,9 @@ class _PartBody(SourceBody):
         self._reader = reader
 
     async def _open(self) -> Producer:
-        return await Producer.open(self._parts.cluster, transaction=self._reader.transaction)
+        return await Producer.open(
+            self._parts.cluster, transaction=self._reader.transaction, **self._parts.clients.producer
+        )
 
     async def read(self) -> tuple[int, tuple[int, int] | None]:
         """How many rows there were, and who writes next in the transactions."""

@@ -75,7 +75,7 @@ class SourceBody:
             await asyncio.to_thread(task.written)
 
     async def _open(self) -> Producer:
-        return await Producer.open(self._parts.cluster)
+        return await Producer.open(self._parts.cluster, **self._parts.clients.producer)
 
     async def _ready(self, producer: Producer, control: Control) -> bool:
         return await control.ready()
@@ -125,27 +125,22 @@ class SourceBody:
                 self._keep_places(records[:done])
 
     async def _send(self, producer: Producer, made: Sequence[object]) -> None:
-        deliveries: list[Delivery] = []
-        for record in made:
-            if isinstance(record, RawRecord):
-                await self._learn(record.topic)
-                deliveries.append(await send(producer, record))
+        records = [record for record in made if isinstance(record, RawRecord)]
+        for topic in dict.fromkeys(record.topic for record in records):
+            await self._learn(topic)
+        deliveries: list[Delivery] = [await send(producer, record) for record in records]
         for delivery in deliveries:
             await delivery
 
     async def _learn(self, topic: str) -> None:
-        if topic in self._topics:
-            return
-        settings = self._parts.settings
-        prefix = "topic.creation.default."
-        await ensure_topic(
-            self._parts.cluster,
-            topic,
-            int(settings.get(f"{prefix}partitions", -1)),
-            int(settings.get(f"{prefix}replication.factor", -1)),
-        )
-        self._topics.add(topic)
-        self._parts.saw_topic(topic)
+        if topic not in self._topics:
+            if self._parts.creation is not None:
+                group = self._parts.creation.group_of(topic)
+                await ensure_topic(
+                    self._parts.cluster, topic, group.partitions, group.replicas, group.configs
+                )
+            self._topics.add(topic)
+        self._parts.saw_topic(topic)  # again and again: it may have been forgotten over REST
 
     async def _bury(self, producer: Producer, record: SourceRecord, failed: StepFailed) -> None:
         """Kafka leaves such a record of a source out; here it may become a dead letter, as far as it can be

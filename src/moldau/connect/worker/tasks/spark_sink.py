@@ -14,10 +14,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from moldau.client.consumer.consumer import END
 from moldau.connect.connector import SinkConnector, SinkTaskContext
 from moldau.connect.errors import ConfigException, ConnectException
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.settings import WorkerSettings
+from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.on_spark import (
     RUNTIME,
@@ -94,8 +96,10 @@ class SparkSinkBody:
         topics, regex = settings.get("topics", "").strip(), settings.get("topics.regex", "").strip()
         options = {
             "kafka.bootstrap.servers": self._worker.bootstrap_servers,
-            "group.id": f"connect-{self._parts.connector}",
-            "startingOffsets": "earliest",
+            "group.id": group_of(self._parts.connector, settings),
+            "startingOffsets": "latest"
+            if self._parts.clients.consumer["offset_reset"] == END
+            else "earliest",
             "includeHeaders": "true",
         }
         options |= {f"kafka.{key}": value for key, value in login_of(self._worker).items()}

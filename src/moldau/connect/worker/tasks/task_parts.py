@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.base.clock import Clock
 from moldau.client.admin.admin import Admin
@@ -13,9 +13,11 @@ from moldau.client.transport.cluster import Cluster
 from moldau.connect.errors import ConnectException
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import OffsetStore
+from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import Processing, RawRecord, StepFailed
 from moldau.connect.worker.tasks.running_task import Control
+from moldau.connect.worker.tasks.topic_creation import TopicCreation
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.connect.worker")
@@ -36,10 +38,16 @@ class TaskParts:
     saw_topic: Callable[[str], None]
     #: Which worker, or cluster of them, this is.
     workers: str = ""
+    clients: ClientOptions = field(default_factory=ClientOptions)
+    #: How topics of a source are made; None where that is left to the brokers.
+    creation: TopicCreation | None = field(default_factory=TopicCreation)
 
     @property
     def name(self) -> str:
         return f"{self.connector}-{self.task}"
+
+
+_NOT_PERMITTED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 async def settle(
@@ -87,8 +95,11 @@ async def ensure_topic(
     replicas: int = -1,
     configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Makes a topic if it is not there."""
+    """Makes a topic if it is not there; where that is not permitted, it is there or others make it."""
     topic = NewTopic(name, partitions, replicas, configs=dict(configs or {}))
     outcome = (await Admin(cluster).create_topics([topic]))[name]
-    if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+    if not isinstance(outcome, KafkaError) or outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return
+    if outcome.code not in _NOT_PERMITTED:
         raise outcome
+    log.info("topic %s may not be created here; it is taken to be there, or made by the broker", name)
