@@ -206,7 +206,11 @@ def test_rot_takes_one_partition_only(scene: Scene, caplog: pytest.LogCaptureFix
 
 def test_others_lead_what_is_on_a_disk_that_breaks() -> None:
     """The broker stays in the cluster, and in sync with what it has on its other disk."""
-    settings = {"log.dirs": "/a,/b", "default.replication.factor": 2, "offsets.topic.num.partitions": 1}
+    settings: dict[str, str | int] = {
+        "log.dirs": "/a,/b",
+        "default.replication.factor": 2,
+        "offsets.topic.num.partitions": 1,
+    }
     with Cluster(2, settings) as cluster:
         cluster[1].create_topic("t", partitions=4)
 

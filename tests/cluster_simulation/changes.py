@@ -6,6 +6,7 @@ Invariant: whatever is changed is changed back, and tried again until it is; a r
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
@@ -18,7 +19,7 @@ from tests.cluster_simulation.simulated_cluster import SimulatedCluster
 from tests.cluster_simulation.trouble import BROKERS
 
 #: One change, with the errors of those of its parts that were refused.
-Change = Callable[[Cluster], Awaitable[Mapping[object, KafkaError | None]]]
+Change = Callable[[Cluster], Awaitable[Mapping[Any, KafkaError | None]]]
 
 
 class Operator:
@@ -58,16 +59,16 @@ class Operator:
             await asyncio.sleep(0.2)
 
 
-async def _place(cluster: Cluster, replicas: tuple[int, ...]) -> Mapping[object, KafkaError | None]:
+async def _place(cluster: Cluster, replicas: tuple[int, ...]) -> Mapping[Any, KafkaError | None]:
     places = [TopicPartition(topic, each) for topic in ("plain", "bank") for each in range(2)]
     turned = {
         place: replicas[at % len(replicas) :] + replicas[: at % len(replicas)]
         for at, place in enumerate(places)
     }
-    return {**await reassign(cluster, turned)}
+    return await reassign(cluster, turned)
 
 
-async def _ask_for(cluster: Cluster, replicas: str) -> Mapping[object, KafkaError | None]:
+async def _ask_for(cluster: Cluster, replicas: str) -> Mapping[Any, KafkaError | None]:
     topic = ConfigResource(ResourceType.TOPIC, "plain")
     change = ConfigChange("min.insync.replicas", ConfigOperation.SET, replicas)
-    return {**await Admin(cluster).incremental_alter_configs({topic: [change]})}
+    return await Admin(cluster).incremental_alter_configs({topic: [change]})

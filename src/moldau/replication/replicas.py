@@ -178,6 +178,7 @@ class Replicas:
         values = self._topic_values(cluster, image.name)
         config = LogConfig.from_values(values)
         validation = self._validation(image.name, values)
+        minimum = int(values["min.insync.replicas"])
         for index, described in enumerate(image.partitions):
             if index == len(topic.partitions):
                 topic.partitions.append(None)
@@ -202,12 +203,13 @@ class Replicas:
                     directory = self._logs.directory_of(partition.topic_partition)
                     partition.full = None if directory is None else self.full_directories.get(directory.path)
                     self.refusing.add(partition)
+                _take_values(partition, values, validation)
                 partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 topic.partitions[index] = partition
             if partition.log is None and self._may_be_copied_again(described):
                 self._begin_anew(partition, config)
-            # First the configs: with them a smaller ISR may not be enough to commit anything.
-            _take_values(partition, values, validation)
+            # Before the role: with a config that came together with it a smaller ISR may commit nothing.
+            partition.min_insync_replicas = minimum
             if self._suspended and described.leader == self._node_id:
                 described = described._replace(leader=NO_LEADER)
             partition.take_role(described, self._clock.now_ms())
