@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
+from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.client.producer.partitioner import partition_of
-from moldau.client.producer.producer import Delivery
+from moldau.client.producer.producer import Delivery, Producer
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE
 from moldau.rest.plain_records import PlainRecords
 from moldau.rest.sessions import Session
-from moldau.rest.shared_batches import Place, Share, SharedBatches
+from moldau.rest.shared_batches import FOR_WHAT_IS_IN_IT, Place, Share, SharedBatches
 
 
 class OutgoingRecord(NamedTuple):
@@ -53,14 +54,33 @@ async def send_all(session: Session, topic: str, records: Sequence[OutgoingRecor
             found = error
         waiting.append(found)
     outcomes: list[Outcome] = []
-    for each in waiting:
+    for each, record in zip(waiting, records, strict=True):
         if isinstance(each, KafkaError):
             outcomes.append(each)
-        elif each.done:  # as all of a batch are, when the first one is
+        elif isinstance(each.batch.outcome, tuple):  # as all of a batch have, when the first one has
             outcomes.append(each.batch.metadata(each.place, each.timestamp))
         else:
-            outcomes.append(await _outcome(each))
+            outcomes.append(await outcome_of(producer, each, record))
     return outcomes
+
+
+def is_tried_alone(delivery: Delivery, outcome: object) -> bool:
+    """Whether a record was refused together with others, and perhaps because of them."""
+    refused = isinstance(outcome, KafkaError) and outcome.code in FOR_WHAT_IS_IN_IT
+    return refused and delivery.batch.count > 1
+
+
+async def outcome_of(producer: Producer, delivery: Delivery, record: OutgoingRecord | None) -> Outcome:
+    """What became of a record, which may be None where it is known that it is not tried alone."""
+    outcome, batch = await _outcome(delivery), delivery.batch
+    if record is None or not is_tried_alone(delivery, outcome):
+        return outcome
+    key, value, _, headers, _ = record
+    alone = EncodedBatch.of_record(batch.queue.index, key, value, headers, delivery.timestamp)
+    try:
+        return await _outcome(await producer.send_encoded(batch.queue.topic, alone))
+    except KafkaError as error:
+        return error
 
 
 async def _outcome(delivery: Delivery) -> Outcome:

@@ -23,7 +23,7 @@ _MOST_BYTES, _MOST_RECORDS = 128 * 1024, 1_000
 _LINGER_SECONDS = 0.005
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 #: Refusals that are due to some of the records, or to how many they are together.
-_FOR_WHAT_IS_IN_IT = _TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+FOR_WHAT_IS_IN_IT = _TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
 #: Topics that are remembered.
 _MOST_TOPICS = 1_000
 _CLOCK = SystemClock()
@@ -120,7 +120,7 @@ class SharedBatches:
         partition, found = await share.outcome
         if not isinstance(found, KafkaError) or len(share.batch.shares) == 1:
             return partition, found
-        if found.code not in _FOR_WHAT_IS_IN_IT:
+        if found.code not in FOR_WHAT_IS_IN_IT:
             return partition, found
         if found.code in _TOO_LARGE:
             if len(self._never_shared) >= _MOST_TOPICS:

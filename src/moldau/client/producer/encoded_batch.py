@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, compress
 from moldau.protocol.plain_payload import encode_plain_records
-from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_MASK
+from moldau.protocol.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_MASK,
+    Record,
+    encode_batch,
+)
 
 #: What a record is larger than its key, value and headers, at most.
 RECORD_OVERHEAD = 31
@@ -45,6 +52,19 @@ class EncodedBatch:
         content = bytearray(HEADER_SIZE)
         content += encode_plain_records(values, keys)
         return cls(partition, len(values), timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content))
+
+    @classmethod
+    def of_record(
+        cls,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        timestamp_ms: int,
+    ) -> "EncodedBatch":
+        """One record alone."""
+        content = encode_batch([Record(0, timestamp_ms, key, value, tuple(headers))])
+        return cls(partition, 1, timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content))
 
     def compressed(self, compression: Compression) -> "EncodedBatch":
         """The same records in less space."""

@@ -188,6 +188,37 @@ def test_a_topic_of_another_cluster(http, records, refusal):
     assert refusal(http.post(other, json={"value": text("v")})) == (404, 404)
 
 
+def test_a_record_that_the_broker_refuses_leaves_the_others(broker, http, records):
+    """They travel in one batch, which the broker takes as a whole or not at all."""
+    times = [None, "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", None]
+    body = "".join(
+        json.dumps(
+            {
+                "partition_id": 0,
+                "key": text("k"),
+                "value": text(str(place)),
+                "timestamp": time,
+                "headers": [{"name": "h", "value": "YQ=="}],
+            }
+        )
+        for place, time in enumerate(times)
+    )
+    found = lines(http.post(records, content=body.encode()))
+    assert [each["error_code"] for each in found] == [200, 200, 40002, 200]
+    written = [(each.key, each.value, each.headers) for each in broker.records("t")]
+    assert written == [(b"k", value, (("h", b"a"),)) for value in (b"0", b"1", b"3")]
+    assert broker.records("t")[1].timestamp == 1577836800000
+
+
+def test_few_records_of_which_one_has_no_key(broker, http):
+    broker.create_topic("compacted", 1, configs={"cleanup.policy": "compact"})
+    media = {"Content-Type": "application/vnd.kafka.json.v2+json"}
+    body = {"records": [{"key": "a", "value": 1}, {"value": 2}, {"key": "b", "value": 3}]}
+    offsets = http.post("/topics/compacted", json=body, headers=media).json()["offsets"]
+    assert [each["error_code"] for each in offsets] == [None, 50002, None]
+    assert [each.value for each in broker.records("compacted")] == [b"1", b"3"]
+
+
 @pytest.mark.slow
 def test_a_record_that_the_broker_refuses(broker, http, records, refusal):
     large = {"type": "BINARY", "data": base64.b64encode(bytes(1_500_000)).decode()}

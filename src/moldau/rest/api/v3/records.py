@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from moldau.client.producer.producer import Delivery
+from moldau.client.producer.producer import Delivery, Producer
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import formats, problems
 from moldau.rest.api.call import RestCall
 from moldau.rest.api.v3.resources import cluster_of
 from moldau.rest.formats import BY_TYPE, Format
 from moldau.rest.json_stream import ObjectSplitter, StreamError
-from moldau.rest.producing import OutgoingRecord
+from moldau.rest.producing import OutgoingRecord, is_tried_alone, outcome_of
 from moldau.rest.schema_formats import WantedSchema, Writer
 from moldau.rest.sessions import Session
 from moldau.web.call import ClientGone
@@ -43,13 +43,20 @@ _STRATEGIES = ("TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME")
 _MAX_NUMBER = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
     """A record on its way, and what its report will say of its key and value."""
 
+    producer: Producer
     delivery: Delivery
+    #: None when it is not needed any more: reports may wait for long.
+    record: OutgoingRecord | None
     key: dict[str, Any] | None
     value: dict[str, Any] | None
+
+    def let_go(self, outcome: object) -> None:
+        if not is_tried_alone(self.delivery, outcome):
+            self.record = None
 
 
 async def produce(call: RestCall) -> Any:
@@ -146,12 +153,15 @@ async def _send(call: RestCall, session: Session, text: bytes) -> _Sent:
         record = OutgoingRecord(
             key, value, partition, _headers(body.get("headers")), _timestamp(body.get("timestamp"))
         )
-        delivery = await (await session.producer()).send(
+        producer = await session.producer()
+        delivery = await producer.send(
             topic, record.value, record.key, record.partition, record.headers, record.timestamp_ms
         )
     except KafkaError as error:
         raise problems.from_kafka(error) from None
-    return _Sent(delivery, key_told, value_told)
+    sent = _Sent(producer, delivery, record, key_told, value_told)
+    delivery.when_done(sent.let_go)
+    return sent
 
 
 async def _data(
@@ -276,12 +286,11 @@ async def _outcome(call: RestCall, sent: "_Sent | Problem") -> dict[str, Any]:
 
 
 async def _report(call: RestCall, sent: _Sent) -> dict[str, Any]:
-    try:
-        found = await sent.delivery
-    except KafkaError as error:
-        if error.code == ErrorCode.INVALID_RECORD:
-            raise problems.bad_request(error) from None
-        raise problems.from_kafka(error) from None
+    found = await outcome_of(sent.producer, sent.delivery, sent.record)
+    if isinstance(found, KafkaError):
+        if found.code == ErrorCode.INVALID_RECORD:
+            raise problems.bad_request(found)
+        raise problems.from_kafka(found)
     report: dict[str, Any] = {
         "error_code": 200,
         "cluster_id": call.parameters["cluster"],
