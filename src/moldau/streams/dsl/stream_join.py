@@ -90,7 +90,12 @@ def join_streams(
 
     def write_self_join(topology: Topology, parents: tuple[str, ...]) -> None:
         make = partial(
-            SelfJoin, left_store.name, joiner, before_ms=windows.before_ms, after_ms=windows.after_ms
+            SelfJoin,
+            left_store.name,
+            joiner,
+            before_ms=windows.before_ms,
+            after_ms=windows.after_ms,
+            grace_ms=windows.grace_ms,
         )
         topology.add(ProcessorNode(names.merge, parents, make, (left_store.name,)))
 
