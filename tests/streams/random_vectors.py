@@ -12,6 +12,7 @@ Step = dict[str, Any]
 _TOPICS = "abcdef"
 _KEYS = ("k", "l", "m")
 _TEXT = ["str", ["v"]]
+_ERRORS = "org.apache.kafka.streams.errors"
 
 
 class _Result:
@@ -39,6 +40,8 @@ class RandomVector:
         self.topics: list[str] = []
         self.values: dict[str, str] = {}
         self.numbers = 0
+        #: How many records are not JSON.
+        self.spoils = 0.001
 
     def made(self) -> dict[str, Any]:
         dice = self.dice
@@ -47,16 +50,26 @@ class RandomVector:
         for _ in range(dice.randint(1, 7)):
             self.add_step()
         self.add_sinks()
-        vector: dict[str, Any] = {"topology": self.steps, "inputs": self.inputs()}
-        if dice.random() < 0.25:
+        config = self.config()
+        vector: dict[str, Any] = {"config": config} if config else {}
+        return vector | {"topology": self.steps, "inputs": self.inputs()}
+
+    def config(self) -> Step:
+        found: Step = {}
+        if self.chance(0.25):
             chosen = (
                 "all",
                 "merge.repartition.topics",
                 "reuse.ktable.source.topics",
                 "single.store.self.join",
             )
-            vector["config"] = {"topology.optimization": dice.choice(chosen)}
-        return vector
+            found["topology.optimization"] = self.dice.choice(chosen)
+        if self.chance(0.1):
+            found["processing.exception.handler"] = f"{_ERRORS}.LogAndContinueProcessingExceptionHandler"
+        if self.chance(0.1):
+            found["deserialization.exception.handler"] = f"{_ERRORS}.LogAndContinueExceptionHandler"
+            self.spoils = 0.08
+        return found
 
     # --- helpers ------------------------------------------------------------------------------------
 
@@ -123,6 +136,8 @@ class RandomVector:
         )
 
     def value_function(self) -> Any:
+        if self.chance(0.03):
+            return ["if", ["contains", _TEXT, self.digit()], ["fail", "boom"], ["v"]]
         return self.nullable(
             self.dice.choice(
                 (
@@ -160,6 +175,9 @@ class RandomVector:
         if kind == "stream":
             extracted: Step = {"timestamp_field": "t"} if self.chance(0.06) else {}
             self.values[topic] = "timed" if extracted else "number"
+            if self.chance(0.06) and len(self.topics) < len(_TOPICS) and not extracted:
+                self.topics.append(_TOPICS[len(self.topics)])
+                return self.add("stream", "stream", topics=self.topics[-2:], **self.maybe_named())
             return self.add("stream", "stream", topic=topic, **extracted, **self.maybe_named())
         if kind == "globalTable":
             return self.add("globalTable", "globalTable", topic=topic, store=f"s{self.number()}")
@@ -516,6 +534,8 @@ class RandomVector:
             bound = {"max_records": self.dice.randint(1, 3)} if self.chance(0.4) else {}
             if bound and self.chance(0.1):
                 bound["when_full"] = "shutDown"
+            elif self.chance(0.15):
+                bound["max_bytes"] = self.dice.choice((40, 80, 200))
             limit = self.ms(0, 3, 10, 40)
             bound |= self.maybe_named()
             result = self.add("suppress", "table", of, until="timeLimit", time_limit_ms=limit, **bound)
@@ -567,6 +587,8 @@ class RandomVector:
         record = {"topic": topic, "key": key, "value": value, "timestamp": time}
         if self.chance(0.1):
             record["headers"] = [["h", self.digit()]]
+        if self.chance(self.spoils):
+            record["raw_value"] = "no JSON"
         return record
 
 
