@@ -334,7 +334,8 @@ class KStream(Generic[K, V]):
         self, table: "GlobalKTable[Any, Any]", joiner: Function, key: Function, joined: Joined, kind: str
     ) -> "KStream[K, Any]":
         spec = Spec(StreamTableJoin, table.supplier.getter(), joiner, is_left=kind == "left", select_key=key)
-        result = self._then("KSTREAM-LEFTJOIN-", spec, joined.name)
+        # Its values are others, but Kafka's optimization does not know that.
+        result = self._then("KSTREAM-LEFTJOIN-", spec, joined.name, keeps_values=True)
         result.node.joins_null_keys = kind == "left"
         return KStream(
             self.graph,
