@@ -30,6 +30,7 @@ JARS = (
     "kafka_2.13-4.3.0.jar",
     "kafka-tools-4.3.0.jar",
     "kafka-streams-4.3.0.jar",
+    "kafka-streams-test-utils-4.3.0.jar",
     "connect-mirror-4.3.0.jar",
     "log4j-slf4j-impl-2.25.4.jar",
 )

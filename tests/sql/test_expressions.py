@@ -118,6 +118,28 @@ def evaluated(text: str) -> Any:
         ("MASK('Ab-1')", "Xx-n"),
         ("REGEXP_EXTRACT('l+', s)", "ll"),
         ("LPAD('7', 3, '0')", "007"),
+        ("RPAD('7', 3, 'ab')", "7ab"),
+        # What a type cannot hold is NULL, as in CAST: nobody could read the row again.
+        ("2147483647 + 1", None),
+        ("2147483647 - i", 2147483640),
+        ("b * b", None),
+        ("-9223372036854775808", -(1 << 63)),
+        ("dec * dec", Decimal("156.2500")),
+        ("dec / 3", Decimal("4.1666666666667")),
+        ("CAST(1.5 AS DECIMAL(38, 10)) + 0.25", Decimal("1.7500000000")),
+        # Nothing that a statement asks for takes all memory or all time.
+        ("ROUND(1.5, 1000000000)", None),
+        ("LPAD('x', 2000000000, 'y')", None),
+        ("RPAD('x', 5, '')", None),
+        ("EXTRACTJSONFIELD(LPAD('', 100000, '['), '$.a')", None),
+        ("ROUND(dec, 1)", Decimal("12.5")),
+        ("ROUND(12.55, 1)", Decimal("12.6")),
+        ("ROUND(i, -1)", 10),
+        ("ROUND(b)", 1 << 40),
+        ("CEIL(dec)", Decimal(13)),
+        ("FLOOR(d)", 2.0),
+        (" AND ".join(["t"] * 500), True),
+        (" OR ".join(["n = 'x'"] * 500), None),
     ],
 )
 def test_values(text: str, value: Any) -> None:
@@ -130,7 +152,9 @@ def test_values(text: str, value: Any) -> None:
         ("i + 1", "INTEGER"),
         ("i + b", "BIGINT"),
         ("b + d", "DOUBLE"),
-        ("i + dec", "DECIMAL(6, 2)"),
+        ("i + dec", "DECIMAL(13, 2)"),
+        ("dec * dec", "DECIMAL(13, 4)"),
+        ("dec / i", "DECIMAL(17, 13)"),
         ("s = 'x'", "BOOLEAN"),
         ("arr", "ARRAY<INTEGER>"),
         ("st->x", "STRUCT<Y VARCHAR(STRING)>"),
@@ -156,11 +180,34 @@ def test_types(text: str, kind: str) -> None:
         ("s LIKE n", "text in quotes"),
         ("CASE WHEN t THEN 1 ELSE 'x' END", "in common"),
         ("EXISTS (SELECT 1 FROM t)", "cannot be used"),
+        ("UCASE(i)", "Argument 1 of UCASE is a text, not INTEGER"),
+        ("SUBSTRING(s, d)", "Argument 2 of SUBSTRING is a whole number, not DOUBLE"),
+        ("LEN(arr)", "Argument 1 of LEN is a text or bytes"),
+        ("MAP_KEYS(NULL)", "is a map, not NULL"),
+        ("9" * 5000, "does not fit a BIGINT"),
+        ("9223372036854775809", "does not fit a BIGINT"),
+        ("1e999", "does not fit a DOUBLE"),
+        ("(" * 5000 + "1" + ")" * 5000, "nested too deeply"),
+        ("+".join(["1"] * 5000), "nested more than 100 levels"),
+        ("CAST(s AS ARRAY)", "type of its items"),
+        ("CAST(s AS MAP<INT>)", "types of keys and values"),
+        ("CAST(s AS DECIMAL(99, 2))", "from 1 to 38"),
+        ("CAST(s AS DECIMAL(2, 3))", "no less than the scale"),
     ],
 )
 def test_what_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(SqlError, match=complaint):
         compile_expression(parse_expression(text), SCOPE)
+
+
+@pytest.mark.parametrize("text", ["ABS(" * 20 + "i" + ")" * 20, "i" + " + 1" * 95])
+def test_what_is_nested_as_deep_as_may_be_works(text: str) -> None:
+    """With room for whoever calls: the stack of Python has an end."""
+
+    def below(frames: int) -> Any:
+        return below(frames - 1) if frames else evaluated(text)
+
+    assert below(200) in (7, 102)
 
 
 def test_a_condition_is_true_or_false() -> None:

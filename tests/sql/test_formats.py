@@ -1,5 +1,6 @@
 """Formats of keys and values: bytes and rows."""
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -41,6 +42,23 @@ def test_json(form: str, data: bytes) -> None:
     serde = value_serde(form, ROW)
     assert serde.deserialize("t", data) == row
     assert serde.deserialize("t", serde.serialize("t", row)) == row
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "data"),
+    [
+        ("DOUBLE", float("inf"), b'{"A":"Infinity"}'),
+        ("DOUBLE", float("-inf"), b'{"A":"-Infinity"}'),
+        ("DECIMAL(38, 2)", Decimal("123456789012345678901234567890123456.78"), None),
+        ("DECIMAL(38, 2)", Decimal("0.10"), b'{"A":0.1}'),
+    ],
+)
+def test_numbers_that_json_lacks(kind: str, value: Any, data: bytes | None) -> None:
+    serde = value_serde("JSON", columns(A=kind))
+    written = serde.serialize("t", {"A": value})
+    assert data in (None, written)
+    json.loads(written, parse_constant=pytest.fail)
+    assert serde.deserialize("t", written) == {"A": value}
 
 
 def test_other_formats() -> None:

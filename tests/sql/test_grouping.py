@@ -126,11 +126,35 @@ def test_a_table_is_grouped_as_it_changes(sql: Any) -> None:
             "WINDOW is for streams",
         ),
         ("SELECT page, TOPK(ms) FROM clicks GROUP BY page", "takes 2 to 2"),
+        ("SELECT page, TOPK(ms, 0) FROM clicks GROUP BY page", "takes a number from 1"),
+        ("SELECT page, TOPK(ms, ms) FROM clicks GROUP BY page", "takes a number from 1"),
+        ("SELECT page, MAX(info) FROM clicks GROUP BY page", "that have an order"),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 0 SECONDS) GROUP BY page",
+            "larger than zero",
+        ),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW HOPPING (SIZE 1 SECOND, ADVANCE BY 2 SECONDS)"
+            " GROUP BY page",
+            "advancement interval",
+        ),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 1 MINUTE)"
+            " GROUP BY page",
+            "retention period",
+        ),
     ],
 )
 def test_what_is_refused(sql: Any, query: str, complaint: str) -> None:
     with pytest.raises(SqlError, match=complaint):
         sql.columns(query)
+
+
+def test_a_sum_that_its_type_cannot_hold_is_null_until_it_can(sql: Any) -> None:
+    """Whoever reads the table could not read a larger number; nothing is lost for the rows that follow."""
+    records = [record("clicks", "ann", {"ms": ms}) for ms in ((1 << 63) - 1, 1, -1)]
+    updates = sql.updates("SELECT user, SUM(ms) AS total FROM clicks GROUP BY user", records)
+    assert [row["TOTAL"] for row in updates] == [(1 << 63) - 1, None, (1 << 63) - 1]
 
 
 @pytest.mark.slow

@@ -167,6 +167,13 @@ def test_statements_are_split_by_semicolons_outside_of_texts() -> None:
         ("INSERT INTO s VALUES (1", "[)] is expected|too early"),
         ("SET a = 'b'", "text in quotes"),
         ("SELECT 'abc FROM s", "."),
+        ("SELECT a FROM s LIMIT -1", "LIMIT takes a whole number"),
+        ("SELECT a FROM s LIMIT 1.5", "LIMIT takes a whole number"),
+        ("SELECT a FROM s LIMIT " + "9" * 5000, "LIMIT takes a whole number"),
+        ("SELECT a FROM s AS OF 1.5", "AS OF takes a whole number"),
+        ("PRINT t LIMIT many", "LIMIT takes a whole number"),
+        ("SELECT a FROM s WINDOW TUMBLING (SIZE 99999999999 DAYS) GROUP BY a", "too long"),
+        ("CREATE STREAM s (a INT) WITH (PARTITIONS=1.5)", "PARTITIONS takes a whole number"),
     ],
 )
 def test_what_is_no_statement(text: str, complaint: str) -> None:

@@ -43,6 +43,13 @@ def test_star(sql: Any) -> None:
     assert len(sql.columns("SELECT c.*, u.name FROM clicks c JOIN users u ON c.user = u.id")) == 5
 
 
+def test_what_is_nested_deeply_is_planned_or_refused(sql: Any) -> None:
+    deep = "ms" + " + 1" * 90
+    assert sql.columns(f"SELECT {deep} AS a, SUM({deep}) AS b FROM clicks GROUP BY {deep}")
+    with pytest.raises(SqlError, match="nested"):
+        sql.columns(f"SELECT {'ABS(' * 300}ms{')' * 300} FROM clicks")
+
+
 def test_a_table_has_the_last_row_of_each_key(sql: Any) -> None:
     records = [
         record("users", "a", {"name": "Ann", "level": 1}),
@@ -139,6 +146,19 @@ def test_what_is_refused(sql: Any, query: str, complaint: str) -> None:
         ),
         ("CREATE TABLE t AS SELECT COUNT(*) AS n FROM clicks GROUP BY page", "key is missing"),
         ("CREATE STREAM t AS SELECT user FROM clicks", "beside its key"),
+        ("CREATE STREAM t WITH (COLOUR='red') AS SELECT user, page FROM clicks", "WITH has no COLOUR here"),
+        (
+            "CREATE STREAM t WITH (TIMESTAMP='ms') AS SELECT user, ms FROM clicks",
+            "WITH has no TIMESTAMP here",
+        ),
+        (
+            "CREATE STREAM t WITH (PARTITIONS='x') AS SELECT user, page FROM clicks",
+            "PARTITIONS takes a number",
+        ),
+        (
+            "CREATE STREAM t WITH (VALUE_FORMAT=5) AS SELECT user, page FROM clicks",
+            "VALUE_FORMAT takes a text",
+        ),
     ],
 )
 def test_what_cannot_be_kept(sql: Any, text: str, complaint: str) -> None:

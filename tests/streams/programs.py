@@ -20,6 +20,7 @@ from moldau.streams import (
     Repartitioned,
     SessionWindows,
     SlidingWindows,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -37,13 +38,24 @@ def _window_or_object(found: dict[str, Any]) -> Any:
     return Windowed(**found) if found.keys() == {"key", "start", "end"} else found
 
 
-JSON = PlainSerde(
-    "JSON",
-    lambda value: json.dumps(
-        plain(value), separators=(",", ":"), ensure_ascii=False, sort_keys=True
-    ).encode(),
-    lambda data: json.loads(data, object_hook=_window_or_object),
-)
+def _json(value: Any) -> bytes:
+    written = json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return written.encode()
+
+
+def _parsed(data: bytes) -> Any:
+    return json.loads(data, object_hook=_window_or_object)
+
+
+class _KeySerde(PlainSerde):
+    """JSON in topics; in stores texts are as they are."""
+
+    def store_bytes(self, key: Any) -> bytes:
+        return key.encode() if isinstance(key, str) else _json(key)
+
+
+JSON = PlainSerde("JSON", _json, _parsed)
+KEY = _KeySerde("JSON", _json, _parsed)
 
 
 def built(steps: list[Step], seen: Seen) -> StreamsBuilder:
@@ -55,7 +67,7 @@ class Program:
     """Steps work on the result of the step before, or on one that they name."""
 
     def __init__(self, steps: list[Step], seen: Seen) -> None:
-        self.builder = StreamsBuilder(JSON, JSON)
+        self.builder = StreamsBuilder(KEY, JSON)
         self.results: dict[str, Any] = {}
         self.seen = seen
         self.last: Any = None
@@ -78,7 +90,7 @@ class Program:
             def extractor(record: Any, partition_time: int) -> int:
                 return int(record.value[field])
 
-        return Consumed.with_(JSON, JSON, timestamp_extractor=extractor, name=step.get("name"))
+        return Consumed.with_(KEY, JSON, timestamp_extractor=extractor, name=step.get("name"))
 
     def do_stream(self, of: Any, step: Step) -> Any:
         return self.builder.stream(step.get("topics") or step["topic"], self.consumed(step))
@@ -91,19 +103,19 @@ class Program:
 
     def do_to(self, of: Any, step: Step) -> Any:
         topic = function_of(step["topic_fn"], "k", "v") if "topic_fn" in step else step["topic"]
-        of.to(topic, Produced.with_(JSON, JSON, name=step.get("name")))
+        of.to(topic, Produced.with_(KEY, JSON, name=step.get("name")))
         return of
 
     # --- record by record -----------------------------------------------------------------------
 
     def do_filter(self, of: Any, step: Step) -> Any:
-        return of.filter(function_of(step["fn"], "k", "v"), *store_and_name(of, step))
+        return of.filter(function_of(step["fn"], "k", "v"), *rest(of, step))
 
     def do_filter_not(self, of: Any, step: Step) -> Any:
-        return of.filter_not(function_of(step["fn"], "k", "v"), *store_and_name(of, step))
+        return of.filter_not(function_of(step["fn"], "k", "v"), *rest(of, step))
 
     def do_map_values(self, of: Any, step: Step) -> Any:
-        return of.map_values(function_of(step["fn"], "k", "v"), *store_and_name(of, step))
+        return of.map_values(function_of(step["fn"], "k", "v"), *rest(of, step))
 
     def do_map(self, of: Any, step: Step) -> Any:
         return of.map(pair(step), step.get("name"))
@@ -142,9 +154,7 @@ class Program:
 
     def do_repartition(self, of: Any, step: Step) -> Any:
         return of.repartition(
-            Repartitioned.with_(
-                JSON, JSON, name=step.get("name"), number_of_partitions=step.get("partitions")
-            )
+            Repartitioned.with_(KEY, JSON, name=step.get("name"), number_of_partitions=step.get("partitions"))
         )
 
     def do_to_table(self, of: Any, step: Step) -> Any:
@@ -157,10 +167,10 @@ class Program:
     # --- groups and aggregates ------------------------------------------------------------------
 
     def do_group_by_key(self, of: Any, step: Step) -> Any:
-        return of.group_by_key(Grouped.with_(JSON, JSON, name=step.get("name")))
+        return of.group_by_key(Grouped.with_(KEY, JSON, name=step.get("name")))
 
     def do_group_by(self, of: Any, step: Step) -> Any:
-        grouped = Grouped.with_(JSON, JSON, name=step.get("name"))
+        grouped = Grouped.with_(KEY, JSON, name=step.get("name"))
         if "key" in step:
             return of.group_by(pair(step), grouped)
         return of.group_by(function_of(step["fn"], "k", "v"), grouped)
@@ -216,17 +226,17 @@ class Program:
         other = self.results[step["with"]]
         joiner = function_of(step["fn"], "k", "l", "r")
         if "window" in step:
-            return join(other, joiner, join_windows(step["window"]))
+            options = StreamJoined.with_(KEY, JSON, JSON, name=step.get("name"))
+            return join(other, joiner, join_windows(step["window"]), options)
         if "foreign_key" in step:
             foreign_key = function_of(step["foreign_key"], "k", "v")
-            return join(other, joiner, materialized(step), step.get("name"), foreign_key=foreign_key)
-        if "key" in step:
-            return join(other, joiner, key=function_of(step["key"], "k", "v"))
-        if "grace_ms" in step:
-            return join(other, joiner, options=Joined.with_(JSON, JSON, grace=step["grace_ms"]))
+            return join(other, joiner, *store_and_name(step), foreign_key=foreign_key)
         if type(join.__self__).__name__ == "KTable":  # type: ignore[attr-defined]
-            return join(other, joiner, materialized(step), step.get("name"))
-        return join(other, joiner)
+            return join(other, joiner, *store_and_name(step))
+        joined = Joined.with_(KEY, JSON, grace=step.get("grace_ms"), name=step.get("name"))
+        if "key" in step:
+            return join(other, joiner, options=joined, key=function_of(step["key"], "k", "v"))
+        return join(other, joiner, options=joined)
 
     def do_process(self, of: Any, step: Step) -> Any:
         return self.processed(of.process, step)
@@ -238,7 +248,7 @@ class Program:
         from moldau.streams import Stores
         from tests.streams.processors import VectorProcessor
 
-        stores = [Stores.key_value(step["store"], key_serde=JSON)] if "store" in step else []
+        stores = [Stores.key_value(step["store"], key_serde=KEY)] if "store" in step else []
         return process(lambda: VectorProcessor(step), stores=stores, named=step.get("name"))
 
 
@@ -256,16 +266,19 @@ def materialized(step: Step) -> Materialized | None:
         return None
     if "versioned_history_ms" in step:
         return Materialized.as_versioned(step["store"], step["versioned_history_ms"])
-    options = Materialized.as_(step["store"])
+    options = Materialized.as_(step["store"]).with_value_serde(JSON)
     return options.with_retention(step["retention_ms"]) if "retention_ms" in step else options
 
 
-def store_and_name(of: Any, step: Step) -> list[Any]:
+def store_and_name(step: Step) -> list[Any]:
+    """What follows the function in calls of tables."""
+    options = materialized(step)
+    return [options.with_key_serde(KEY) if options else None, step.get("name")]
+
+
+def rest(of: Any, step: Step) -> list[Any]:
     """What follows the function in calls of tables, and in calls of streams."""
-    if type(of).__name__ == "KTable":
-        options = materialized(step)
-        return [options.with_key_serde(JSON) if options else None, step.get("name")]
-    return [step.get("name")]
+    return store_and_name(step) if type(of).__name__ == "KTable" else [step.get("name")]
 
 
 def windows(window: Step) -> Any:
@@ -302,9 +315,12 @@ def suppressed(step: Step) -> Suppressed:
         buffer = buffer.with_max_bytes(step["max_bytes"]).emit_early_when_full()
     if is_final or step.get("when_full") == "shutDown":
         buffer = buffer.shut_down_when_full()
-    if is_final:
-        return Suppressed.until_window_closes(buffer)
-    return Suppressed.until_time_limit(step["time_limit_ms"], buffer)
+    made = (
+        Suppressed.until_window_closes(buffer)
+        if is_final
+        else Suppressed.until_time_limit(step["time_limit_ms"], buffer)
+    )
+    return made.with_name(step["name"]) if "name" in step else made
 
 
 __all__ = ["JSON", "built", "text"]

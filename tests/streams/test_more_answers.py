@@ -147,6 +147,38 @@ def test_unlimited_windows_have_no_end() -> None:
         windows.emit_strategy(EmitStrategy.on_window_close())
 
 
+def test_options_without_a_name_take_a_number_in_counts() -> None:
+    names = []
+    for options in (None, Materialized.with_()):
+        for windows in (None, SessionWindows.of_inactivity_gap_with_no_grace(1)):
+            group: Any = StreamsBuilder().stream("l").group_by_key()
+            group = group if windows is None else group.windowed_by(windows)
+            names.append(group.count(options).queryable_store_name)
+        sliding = SlidingWindows.of_time_difference_with_no_grace(1)
+        counted = StreamsBuilder().stream("l").group_by_key().windowed_by(sliding).count(options)
+        names.append(counted.queryable_store_name)
+    assert [int(name[-2:]) for name in names] == [1, 1, 1, 2, 2, 1]
+
+
+def test_streams_that_join_twice_are_repartitioned_once() -> None:
+    """Also a stream with itself; a join with a name has a topic of its own."""
+    builder = StreamsBuilder()
+    table = builder.table("t", "T")
+    stream = builder.stream("l").select_key(lambda key, value: value)
+    stream.join(table, lambda one, other: f"{one}+{other}").to("o")
+    stream.left_join(table, lambda one, other: f"{one}-{other}").to("p")
+    window = JoinWindows.of_time_difference_with_no_grace(10)
+    stream.join(stream, lambda one, other: f"{one}*{other}", window).to("q")
+    named = Joined.as_("mine")
+    stream.join(table, lambda one, other: f"{one}/{other}", options=named).to("r")
+    assert sorted(builder.build().repartition_topics) == [
+        "KSTREAM-KEY-SELECT-0000000003-repartition",
+        "mine-repartition",
+    ]
+    results = run(builder, "t a 1 0", "l x a 1")
+    assert sorted(results) == ["1 o a=a+1 @1", "1 p a=a-1 @1", "1 q a=a*a @1", "1 r a=a/1 @1"]
+
+
 def test_wrong_windows_are_refused_in_kafkas_words() -> None:
     with pytest.raises(ValueError, match=r"Gap time cannot be negative\."):
         SessionWindows.of_inactivity_gap_with_no_grace(-1)

@@ -50,6 +50,19 @@ def test_bytes_are_decoded_by_the_source() -> None:
     assert driver.dropped_records == 1
 
 
+def test_what_cannot_be_read_of_a_global_table_is_passed_over() -> None:
+    """Kafka's test driver does so, whatever is set for other topics."""
+    builder = StreamsBuilder()
+    table = builder.global_table("g", "G", Consumed.with_(Serdes.string(), Serdes.json()))
+    stream = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.json()))
+    stream.left_join(table, lambda one, other: [one, other]).to("out")
+    driver = TestDriver(builder.build())
+    assert driver.pipe_raw_input("g", b"a", b"{not json") == []
+    assert driver.dropped_records == 1
+    (output,) = driver.pipe_raw_input("in", b"a", b"1")
+    assert output.value == [1, None]
+
+
 class Beat(Processor[str, int]):
     def init(self, context: object) -> None:
         super().init(context)  # type: ignore[arg-type]

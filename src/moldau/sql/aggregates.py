@@ -48,6 +48,12 @@ def _same(types: Types) -> SqlType:
     return types[0]
 
 
+def _ordered(types: Types) -> SqlType:
+    if types[0].name in ("ARRAY", "MAP", "STRUCT"):
+        raise SqlError(f"Values that have an order are expected, not {types[0]}.")
+    return types[0]
+
+
 def _sum(types: Types) -> SqlType:
     return _number(types)
 
@@ -134,8 +140,8 @@ _add(
         undo=lambda s, v: [s[0] - v, s[1] - 1],
     )
 )
-_add(Aggregate("MIN", _same, None, _extreme(min), _extreme(min), "the smallest value"))
-_add(Aggregate("MAX", _same, None, _extreme(max), _extreme(max), "the largest value"))
+_add(Aggregate("MIN", _ordered, None, _extreme(min), _extreme(min), "the smallest value"))
+_add(Aggregate("MAX", _ordered, None, _extreme(max), _extreme(max), "the largest value"))
 _add(
     Aggregate(
         "COLLECT_LIST",
@@ -182,7 +188,7 @@ _add(
 _add(
     Aggregate(
         "TOPK",
-        lambda types: array_of(types[0]),
+        lambda types: array_of(_ordered(types)),
         [],
         lambda s, v, n: _top(s, v, n, distinct=False),
         lambda a, b: sorted([*a, *b], reverse=True),
@@ -193,7 +199,7 @@ _add(
 _add(
     Aggregate(
         "TOPKDISTINCT",
-        lambda types: array_of(types[0]),
+        lambda types: array_of(_ordered(types)),
         [],
         lambda s, v, n: _top(s, v, n, distinct=True),
         lambda a, b: sorted(set(a) | set(b), reverse=True),

@@ -4,7 +4,7 @@ Invariant: immutable; a statement gives the next catalogue or SqlError, so that 
 give the same catalogue again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,11 @@ PROPERTIES = (
     "WINDOW_SIZE",
     "RETENTION_MS",
 )
+#: Those of CREATE … AS SELECT.
+PROPERTIES_OF_RESULTS = tuple(
+    each for each in PROPERTIES if each not in ("TIMESTAMP", "WINDOW_TYPE", "WINDOW_SIZE")
+)
+_NUMBERS = ("PARTITIONS", "REPLICAS", "RETENTION_MS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Source:
     window: Window | None = None
     partitions: int | None = None
     replicas: int | None = None
+    #: How long its topic keeps records, where it is made here.
+    retention_ms: int | None = None
     #: The query that writes it; None for one that others write.
     query_id: str | None = None
     text: str = ""
@@ -87,10 +94,7 @@ class Catalogue:
 
 def source_of(statement: CreateSource) -> Source:
     """What CREATE STREAM or TABLE with columns declares."""
-    given = dict(statement.properties)
-    unknown = sorted(set(given) - set(PROPERTIES))
-    if unknown:
-        raise SqlError(f"WITH has no {', '.join(unknown)}; there are {', '.join(PROPERTIES)}.")
+    given = checked_properties(statement.properties, PROPERTIES)
     if "KAFKA_TOPIC" not in given:
         raise SqlError('Missing required property "KAFKA_TOPIC" which has no default value.')
     columns = statement.columns
@@ -104,8 +108,8 @@ def source_of(statement: CreateSource) -> Source:
     key_format, value_format = formats_of(given)
     timestamp = given.get("TIMESTAMP")
     name = timestamp.upper() if timestamp is not None else None
-    if name is not None and name not in {each.name for each in columns}:
-        raise SqlError(f"TIMESTAMP names {name}, which is not a column.")
+    if name is not None:
+        _check_timestamp(name, columns)
     if len(keys) > 1 and key_format == "KAFKA":
         key_format = "JSON"
     return Source(
@@ -119,8 +123,31 @@ def source_of(statement: CreateSource) -> Source:
         _window_of(given),
         given.get("PARTITIONS"),
         given.get("REPLICAS"),
+        given.get("RETENTION_MS"),
         text=statement.text,
     )
+
+
+def checked_properties(properties: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """The properties of WITH: no others than are known, each of its type."""
+    unknown = sorted(set(properties) - set(known))
+    if unknown:
+        raise SqlError(f"WITH has no {', '.join(unknown)} here; there are {', '.join(known)}.")
+    for name, value in properties.items():
+        if name not in _NUMBERS:
+            if not isinstance(value, str) or not value:
+                raise SqlError(f"{name} takes a text, as in {name} = '…', not {value!r}.")
+        elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SqlError(f"{name} takes a number from 1, not {value!r}.")
+    return dict(properties)
+
+
+def _check_timestamp(name: str, columns: Sequence[ColumnDefinition]) -> None:
+    column = next((each for each in columns if each.name == name), None)
+    if column is None:
+        raise SqlError(f"TIMESTAMP names {name}, which is not a column.")
+    if column.type.name not in ("BIGINT", "TIMESTAMP"):
+        raise SqlError(f"TIMESTAMP names {name}, which is {column.type}: it has to be BIGINT or TIMESTAMP.")
 
 
 def formats_of(properties: Mapping[str, Any], like: Source | None = None) -> tuple[str, str]:

@@ -14,6 +14,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from moldau.sql.errors import SqlError
 
+#: How many levels an expression may have.
+_DEEPEST = 100
+
 
 class StreamSql(Dialect):
     class Tokenizer(tokens.Tokenizer):
@@ -74,11 +77,27 @@ def name_of(identifier: Any) -> str:
 
 def _parse(text: str) -> Any:
     try:
-        return sqlglot.parse_one(text, dialect=StreamSql)
+        found = sqlglot.parse_one(text, dialect=StreamSql)
     except SqlglotError as error:
         raise SqlError(_first_line(error)) from None
-    except (IndexError, KeyError, AttributeError, RecursionError) as error:  # what its parser lets through
+    except RecursionError:
+        raise SqlError(f"An expression is nested too deeply, take it apart: {text[:100]}") from None
+    except (IndexError, KeyError, AttributeError) as error:  # what its parser lets through
         raise SqlError(f"This cannot be understood: {text[:100]}") from error
+    _check_depth(found)
+    return found
+
+
+def _check_depth(expression: exp.Expr) -> None:
+    """Whoever compiles an expression calls itself for its parts; a chain of ANDs or ORs is one level."""
+    waiting = [(expression, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise SqlError(f"An expression is nested more than {_DEEPEST} levels deep: take it apart.")
+        for part in node.iter_expressions():
+            is_chain = isinstance(node, exp.And | exp.Or) and type(part) is type(node)
+            waiting.append((part, depth + (not is_chain)))
 
 
 def _first_line(error: Exception) -> str:

@@ -4,12 +4,13 @@ Invariant: NULL is None; whatever is computed from NULL is NULL, and AND and OR 
 a statement is ever evaluated as Python.
 """
 
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
 
@@ -21,12 +22,14 @@ from moldau.sql.lambdas import LAMBDA_FUNCTIONS, compile_call
 from moldau.sql.types import (
     BIGINT,
     BOOLEAN,
+    DECIMALS,
     DOUBLE,
     INTEGER,
     NULL,
     STRING,
     SqlType,
     array_of,
+    bounded,
     caster,
     decimal,
     type_of,
@@ -93,11 +96,15 @@ def _literal(expression: exp.Literal, scope: Scope) -> Compiled:
         text = str(expression.this)
         return Compiled(lambda row: text, STRING)
     written = str(expression.this)
-    if written.isdigit():
-        number = int(written)
+    if written.isdecimal():
+        # One more than the largest BIGINT, so that the smallest can be written.
+        if len(written) > 19 or (number := int(written)) > 1 << 63:
+            raise SqlError(f"{written[:40]} does not fit a BIGINT; write {written[:10]}….0 for a DECIMAL.")
         return Compiled(lambda row: number, INTEGER if number < 1 << 31 else BIGINT)
     if "e" in written.lower():
         value = float(written)
+        if math.isinf(value):
+            raise SqlError(f"{written[:40]} does not fit a DOUBLE.")
         return Compiled(lambda row: value, DOUBLE)
     exact = Decimal(written)
     digits = exact.as_tuple()
@@ -148,6 +155,15 @@ _ARITHMETIC: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Div: _divide,
     exp.Mod: _remainder,
 }
+_EXACTLY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: DECIMALS.add,
+    exp.Sub: DECIMALS.subtract,
+    exp.Mul: DECIMALS.multiply,
+    exp.Div: DECIMALS.divide,
+    exp.Mod: DECIMALS.remainder,
+}
+#: Precision and scale of whole numbers beside a DECIMAL.
+_DIGITS = {"INTEGER": (10, 0), "BIGINT": (19, 0), "NULL": (1, 0)}
 
 
 def _arithmetic(expression: exp.Expression, scope: Scope) -> Compiled:
@@ -157,19 +173,36 @@ def _arithmetic(expression: exp.Expression, scope: Scope) -> Compiled:
     for each in (left, right):
         if not each.type.is_number and each.type != NULL:
             raise SqlError(f"{expression.sql()} needs numbers, not {each.type}.")
-    kind = wider(left.type, right.type)
-    one, other, work = _as_number(left, kind), _as_number(right, kind), _ARITHMETIC[type(expression)]
+    operation = type(expression)
+    kind, work = wider(left.type, right.type), _ARITHMETIC[operation]
+    if kind.name == "DECIMAL":
+        kind, work = _decimal_result(operation, left.type, right.type), _EXACTLY[operation]
+    one, other, fitting = _as_number(left, kind), _as_number(right, kind), bounded(kind)
 
     def evaluate(row: Row) -> Any:
         a, b = one(row), other(row)
         if a is None or b is None:
             return None
         try:
-            return work(a, b)
-        except (ZeroDivisionError, ArithmeticError):
+            return fitting(work(a, b))
+        except ArithmeticError:
             return None
 
     return Compiled(evaluate, kind)
+
+
+def _decimal_result(operation: type[exp.Expression], one: SqlType, other: SqlType) -> SqlType:
+    """Precision and scale as ksqlDB has them, so that an ordinary result loses nothing."""
+    (p, s), (q, t) = (_DIGITS.get(each.name, (each.precision, each.scale)) for each in (one, other))
+    scale = max(s, t)
+    if operation is exp.Mul:
+        return decimal(p + q + 1, s + t)
+    if operation is exp.Div:
+        scale = max(6, s + q + 1)
+        return decimal(p - s + t + scale, scale)
+    if operation is exp.Mod:
+        return decimal(min(p - s, q - t) + scale, scale)
+    return decimal(max(p - s, q - t) + scale + 1, scale)
 
 
 def _as_number(compiled: Compiled, kind: SqlType) -> Evaluate:
@@ -234,31 +267,27 @@ def _converted(evaluate: Evaluate, convert: Callable[[Any], Any]) -> Evaluate:
 
 
 def _and(expression: exp.And, scope: Scope) -> Compiled:
-    one, other = (
-        compile_expression(each, scope).evaluate for each in (expression.this, expression.expression)
-    )
-
-    def evaluate(row: Row) -> Any:
-        a = one(row)
-        if a is False:
-            return False
-        b = other(row)
-        return False if b is False else None if a is None or b is None else True
-
-    return Compiled(evaluate, BOOLEAN)
+    return _chain(expression, scope, decides=False)
 
 
 def _or(expression: exp.Or, scope: Scope) -> Compiled:
-    one, other = (
-        compile_expression(each, scope).evaluate for each in (expression.this, expression.expression)
-    )
+    return _chain(expression, scope, decides=True)
+
+
+def _chain(expression: exp.Connector, scope: Scope, *, decides: bool) -> Compiled:
+    """However many conditions there are; one that is ``decides`` decides, else one that is NULL does."""
+    conditions = cast(Iterator[exp.Expression], expression.flatten(unnest=False))
+    parts = [compile_expression(each, scope).evaluate for each in conditions]
 
     def evaluate(row: Row) -> Any:
-        a = one(row)
-        if a is True:
-            return True
-        b = other(row)
-        return True if b is True else None if a is None or b is None else False
+        result: bool | None = not decides
+        for part in parts:
+            value = part(row)
+            if value is decides:
+                return decides
+            if value is None:
+                result = None
+        return result
 
     return Compiled(evaluate, BOOLEAN)
 
@@ -369,7 +398,7 @@ def _call(name: str, arguments: list[Compiled]) -> Compiled:
             return None
         try:
             return call(*values)
-        except (ValueError, TypeError, ArithmeticError, IndexError, KeyError, re.error):
+        except Exception:  # also what a record is not worth ending a query for, such as JSON without end
             return None
 
     return Compiled(evaluate, kind)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 from moldau.sql.errors import SqlError
@@ -45,7 +46,25 @@ class Function:
 
 
 _MANY = 1_000
+#: What a function may be asked for: no statement takes all memory or all time.
+_MOST_DIGITS = 300
+_LONGEST_TEXT = 1 << 20
+_HALF = Decimal("0.5")
 FUNCTIONS: dict[str, Function] = {}
+#: What an argument may be, by a letter; the last letter stands for all that follow, too.
+_KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "n": ("a number", ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "NULL")),
+    "w": ("a whole number", ("INTEGER", "BIGINT", "NULL")),
+    "t": ("a text", ("STRING", "NULL")),
+    "b": ("a text or bytes", ("STRING", "BYTES", "NULL")),
+    "a": ("an array", ("ARRAY",)),
+    "m": ("a map", ("MAP",)),
+    "c": ("an array or a map", ("ARRAY", "MAP")),
+    "s": ("a timestamp", ("TIMESTAMP", "NULL")),
+    "d": ("a timestamp or a date", ("TIMESTAMP", "DATE", "NULL")),
+    "y": ("a timestamp, a date or milliseconds", ("TIMESTAMP", "DATE", "INTEGER", "BIGINT", "NULL")),
+    "*": ("anything", ()),
+}
 
 
 def _fixed(given: SqlType) -> Callable[[Types], SqlType]:
@@ -71,50 +90,72 @@ def _item(types: Types) -> SqlType:
 
 def add(
     name: str,
-    arguments: tuple[int, int],
+    arguments: tuple[int, int] | tuple[int, int, str],
     gives: SqlType | Callable[[Types], SqlType],
     call: Callable[..., Any],
     text: str,
     *,
     takes_null: bool = False,
 ) -> None:
-    """Makes a function known, also one of a user."""
+    """Makes a function known, also one of a user; of ``arguments`` the fewest, the most, and their kinds."""
     result = _fixed(gives) if isinstance(gives, SqlType) else gives
-    FUNCTIONS[name.upper()] = Function(name.upper(), *arguments, result, call, text, takes_null)
+    fewest, most, *kinds = arguments
+    for each in kinds:
+        result = _checked(name, str(each), result)
+    FUNCTIONS[name.upper()] = Function(name.upper(), int(fewest), int(most), result, call, text, takes_null)
+
+
+def _checked(name: str, kinds: str, result: Callable[[Types], SqlType]) -> Callable[[Types], SqlType]:
+    def gives(types: Types) -> SqlType:
+        for number, given in enumerate(types):
+            what, names = _KINDS[kinds[min(number, len(kinds) - 1)]]
+            if names and given.name not in names:
+                raise SqlError(f"Argument {number + 1} of {name} is {what}, not {given}. CAST may help.")
+        return result(types)
+
+    return gives
 
 
 # --- numbers --------------------------------------------------------------------------------------
 
 
 def _round(value: Any, digits: int | None = None) -> Any:
-    """Half away from zero below zero and up above it, as ksqlDB does."""
-    factor = 10 ** (digits or 0)
-    rounded = math.floor(float(value) * factor + 0.5)
-    return rounded if digits is None else rounded / factor
+    """To the nearest, and what is in the middle up, as ksqlDB does."""
+    if digits is None and isinstance(value, int):
+        return value
+    if digits is None:
+        return math.floor(value + (_HALF if isinstance(value, Decimal) else 0.5))
+    if abs(digits) > _MOST_DIGITS:
+        raise ValueError("nobody needs so many digits")
+    if isinstance(value, float):
+        factor = 10.0**digits
+        return math.floor(value * factor + 0.5) / factor
+    unit = Decimal(1).scaleb(-digits)
+    return type(value)(math.floor(Decimal(value) / unit + _HALF) * unit)
 
 
-add("ABS", (1, 1), _first, abs, "the number without its sign")
-add("CEIL", (1, 1), _first, math.ceil, "the next whole number above")
-add("FLOOR", (1, 1), _first, math.floor, "the next whole number below")
+add("ABS", (1, 1, "n"), _first, abs, "the number without its sign")
+add("CEIL", (1, 1, "n"), _first, lambda x: type(x)(math.ceil(x)), "the next whole number above")
+add("FLOOR", (1, 1, "n"), _first, lambda x: type(x)(math.floor(x)), "the next whole number below")
 add(
     "ROUND",
-    (1, 2),
+    (1, 2, "nw"),
     lambda types: BIGINT if len(types) == 1 else types[0],
     _round,
     "rounded to so many digits",
 )
-add("SQRT", (1, 1), DOUBLE, lambda x: math.sqrt(x) if x >= 0 else math.nan, "the square root")
-add("EXP", (1, 1), DOUBLE, math.exp, "e to the power of x")
-add("LN", (1, 1), DOUBLE, lambda x: math.log(x) if x > 0 else math.nan, "the natural logarithm")
+add("SQRT", (1, 1, "n"), DOUBLE, lambda x: math.sqrt(x) if x >= 0 else math.nan, "the square root")
+add("EXP", (1, 1, "n"), DOUBLE, math.exp, "e to the power of x")
+add("LN", (1, 1, "n"), DOUBLE, lambda x: math.log(x) if x > 0 else math.nan, "the natural logarithm")
 add(
     "LOG",
-    (1, 2),
+    (1, 2, "n"),
     DOUBLE,
     lambda *given: math.log(given[-1]) / (math.log(given[0]) if len(given) > 1 else 1),
     "the logarithm, to a base if one is given",
 )
-add("POWER", (2, 2), DOUBLE, lambda x, y: float(x) ** y, "x to the power of y")
-add("SIGN", (1, 1), INTEGER, lambda x: (x > 0) - (x < 0), "-1, 0 or 1")
+add("POWER", (2, 2, "n"), DOUBLE, lambda x, y: float(x) ** y, "x to the power of y")
+add("SIGN", (1, 1, "n"), INTEGER, lambda x: (x > 0) - (x < 0), "-1, 0 or 1")
 add(
     "GREATEST",
     (1, _MANY),
@@ -159,18 +200,18 @@ def _initcap(text: str) -> str:
     return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
 
 
-add("UCASE", (1, 1), STRING, str.upper, "in upper case")
-add("LCASE", (1, 1), STRING, str.lower, "in lower case")
-add("UPPER", (1, 1), STRING, str.upper, "in upper case")
-add("LOWER", (1, 1), STRING, str.lower, "in lower case")
-add("INITCAP", (1, 1), STRING, _initcap, "each word with a capital letter")
-add("LEN", (1, 1), INTEGER, len, "how many characters")
-add("TRIM", (1, 1), STRING, str.strip, "without white space at both ends")
-add("SUBSTRING", (2, 3), STRING, _substring, "a part of a text, counted from 1")
-add("LEFT", (2, 2), STRING, lambda text, n: text[: max(n, 0)], "the first n characters")
-add("RIGHT", (2, 2), STRING, lambda text, n: text[-n:] if n > 0 else "", "the last n characters")
-add("REPLACE", (3, 3), STRING, str.replace, "with one text instead of another")
-add("REVERSE", (1, 1), STRING, lambda text: text[::-1], "from the end to the beginning")
+add("UCASE", (1, 1, "t"), STRING, str.upper, "in upper case")
+add("LCASE", (1, 1, "t"), STRING, str.lower, "in lower case")
+add("UPPER", (1, 1, "t"), STRING, str.upper, "in upper case")
+add("LOWER", (1, 1, "t"), STRING, str.lower, "in lower case")
+add("INITCAP", (1, 1, "t"), STRING, _initcap, "each word with a capital letter")
+add("LEN", (1, 1, "b"), INTEGER, len, "how many characters")
+add("TRIM", (1, 1, "t"), STRING, str.strip, "without white space at both ends")
+add("SUBSTRING", (2, 3, "tw"), STRING, _substring, "a part of a text, counted from 1")
+add("LEFT", (2, 2, "tw"), STRING, lambda text, n: text[: max(n, 0)], "the first n characters")
+add("RIGHT", (2, 2, "tw"), STRING, lambda text, n: text[-n:] if n > 0 else "", "the last n characters")
+add("REPLACE", (3, 3, "t"), STRING, str.replace, "with one text instead of another")
+add("REVERSE", (1, 1, "t"), STRING, lambda text: text[::-1], "from the end to the beginning")
 add(
     "CONCAT",
     (1, _MANY),
@@ -182,37 +223,46 @@ add(
 add("CONCAT_WS", (2, _MANY), STRING, _concat_ws, "texts with a separator between them", takes_null=True)
 add(
     "INSTR",
-    (2, 2),
+    (2, 2, "t"),
     INTEGER,
     lambda text, part: text.find(part) + 1,
     "where a part begins, from 1; 0: nowhere",
 )
-add("LPAD", (3, 3), STRING, lambda t, n, p: (p * n)[: max(n - len(t), 0)] + t[:n], "filled up from the left")
-add("RPAD", (3, 3), STRING, lambda t, n, p: (t + p * n)[:n], "filled up from the right")
+
+
+def _padding(text: str, length: int, by: str) -> str:
+    if not 0 <= length <= _LONGEST_TEXT or not by:
+        raise ValueError("no text of that length can be made")
+    missing = max(length - len(text), 0)
+    return (by * (missing // len(by) + 1))[:missing]
+
+
+add("LPAD", (3, 3, "twt"), STRING, lambda t, n, p: _padding(t, n, p) + t[:n], "filled up from the left")
+add("RPAD", (3, 3, "twt"), STRING, lambda t, n, p: t[:n] + _padding(t, n, p), "filled up from the right")
 add(
     "SPLIT",
-    (2, 2),
+    (2, 2, "t"),
     array_of(STRING),
     lambda text, by: text.split(by) if by else list(text),
     "the parts of a text",
 )
-add("MASK", (1, 1), STRING, _mask, "letters and digits made unreadable")
+add("MASK", (1, 1, "t"), STRING, _mask, "letters and digits made unreadable")
 add(
     "REGEXP_EXTRACT",
-    (2, 3),
+    (2, 3, "ttw"),
     STRING,
     lambda pattern, text, group=0: found.group(group) if (found := re.search(pattern, text)) else None,
     "the part of a text that a pattern finds",
 )
 add(
     "REGEXP_REPLACE",
-    (3, 3),
+    (3, 3, "t"),
     STRING,
     lambda text, pattern, by: re.sub(pattern, by, text),
     "with what a pattern finds replaced",
 )
-add("CHR", (1, 1), STRING, lambda code: chr(int(code)), "the character of a number")
-add("MD5", (1, 1), STRING, lambda text: hashlib.md5(text.encode()).hexdigest(), "the checksum of a text")
+add("CHR", (1, 1, "w"), STRING, lambda code: chr(int(code)), "the character of a number")
+add("MD5", (1, 1, "t"), STRING, lambda text: hashlib.md5(text.encode()).hexdigest(), "the checksum of a text")
 
 # --- NULL -----------------------------------------------------------------------------------------
 
@@ -262,66 +312,72 @@ def _json_at(text: str, path: str) -> str | None:
 
 add(
     "ARRAY_CONTAINS",
-    (2, 2),
+    (2, 2, "a*"),
     BOOLEAN,
     lambda items, item: item in items,
     "whether an array has an item",
     takes_null=False,
 )
-add("ARRAY_LENGTH", (1, 1), INTEGER, len, "how many items an array has")
-add("CARDINALITY", (1, 1), INTEGER, len, "how many items an array or a map has")
+add("ARRAY_LENGTH", (1, 1, "a"), INTEGER, len, "how many items an array has")
+add("CARDINALITY", (1, 1, "c"), INTEGER, len, "how many items an array or a map has")
 add(
     "ARRAY_JOIN",
-    (1, 2),
+    (1, 2, "at"),
     STRING,
     lambda items, by=",": by.join("null" if x is None else str(x) for x in items),
     "the items of an array as one text",
 )
-add("ARRAY_DISTINCT", (1, 1), _first, lambda items: list(dict.fromkeys(items)), "each item once")
+add("ARRAY_DISTINCT", (1, 1, "a"), _first, lambda items: list(dict.fromkeys(items)), "each item once")
 add(
     "ARRAY_MAX",
-    (1, 1),
+    (1, 1, "a"),
     _item,
     lambda items: max((x for x in items if x is not None), default=None),
     "the largest item",
 )
 add(
     "ARRAY_MIN",
-    (1, 1),
+    (1, 1, "a"),
     _item,
     lambda items: min((x for x in items if x is not None), default=None),
     "the smallest item",
 )
-add("ARRAY_SORT", (1, 1), _first, lambda items: sorted(items, key=lambda x: (x is None, x)), "items in order")
+add(
+    "ARRAY_SORT",
+    (1, 1, "a"),
+    _first,
+    lambda items: sorted(items, key=lambda x: (x is None, x)),
+    "items in order",
+)
 add(
     "SLICE",
-    (3, 3),
+    (3, 3, "aw"),
     _first,
     lambda items, first, last: items[max(first, 1) - 1 : last],
     "the items from one place to another, counted from 1",
 )
 add(
     "MAP_KEYS",
-    (1, 1),
+    (1, 1, "m"),
     lambda types: array_of(types[0].parts[0]),
     lambda pairs: list(pairs),
     "the keys of a map",
 )
 add(
     "MAP_VALUES",
-    (1, 1),
+    (1, 1, "m"),
     lambda types: array_of(types[0].parts[1]),
     lambda pairs: list(pairs.values()),
     "the values of a map",
 )
 add(
     "AS_MAP",
-    (2, 2),
+    (2, 2, "a"),
     lambda types: map_of(types[1].parts[0]),
     lambda keys, values: dict(zip(keys, values, strict=False)),
     "a map of two arrays",
 )
-add("EXTRACTJSONFIELD", (2, 2), STRING, _json_at, "what is at a path such as $.a.b[0] in a JSON text")
+add("EXTRACTJSONFIELD", (2, 2, "t"), STRING, _json_at, "what is at a path such as $.a.b[0] in a JSON text")
 add(
     "TO_JSON_STRING",
     (1, 1),
@@ -353,48 +409,52 @@ def _parse_time(text: str, pattern: str) -> datetime:
 
 
 add(
-    "UNIX_TIMESTAMP", (1, 1), BIGINT, lambda moment: to_json(moment), "milliseconds since 1970 of a timestamp"
+    "UNIX_TIMESTAMP",
+    (1, 1, "s"),
+    BIGINT,
+    lambda moment: to_json(moment),
+    "milliseconds since 1970 of a timestamp",
 )
 add(
     "FROM_UNIXTIME",
-    (1, 1),
+    (1, 1, "w"),
     TIMESTAMP,
     lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
     "the timestamp of milliseconds since 1970",
 )
 add(
     "FORMAT_TIMESTAMP",
-    (2, 2),
+    (2, 2, "dt"),
     STRING,
     _format,
     "a timestamp as a text, by a pattern such as yyyy-MM-dd HH:mm:ss",
 )
-add("PARSE_TIMESTAMP", (2, 2), TIMESTAMP, _parse_time, "the timestamp that a text says")
-add("FORMAT_DATE", (2, 2), STRING, _format, "a date as a text")
+add("PARSE_TIMESTAMP", (2, 2, "t"), TIMESTAMP, _parse_time, "the timestamp that a text says")
+add("FORMAT_DATE", (2, 2, "dt"), STRING, _format, "a date as a text")
 add(
     "PARSE_DATE",
-    (2, 2),
+    (2, 2, "t"),
     DATE,
     lambda text, pattern: _parse_time(text, pattern).date(),
     "the date that a text says",
 )
 add(
     "TIMESTAMPTOSTRING",
-    (2, 2),
+    (2, 2, "wt"),
     STRING,
     lambda ms, pattern: _format(datetime.fromtimestamp(ms / 1000, UTC), pattern),
     "milliseconds since 1970 as a text",
 )
 add(
     "STRINGTOTIMESTAMP",
-    (2, 2),
+    (2, 2, "t"),
     BIGINT,
     lambda text, pattern: to_json(_parse_time(text, pattern)),
     "milliseconds since 1970 that a text says",
 )
-add("YEAR", (1, 1), INTEGER, lambda moment: _day(moment).year, "the year")
-add("MONTH", (1, 1), INTEGER, lambda moment: _day(moment).month, "the month, from 1")
-add("DAY", (1, 1), INTEGER, lambda moment: _day(moment).day, "the day of the month")
+add("YEAR", (1, 1, "y"), INTEGER, lambda moment: _day(moment).year, "the year")
+add("MONTH", (1, 1, "y"), INTEGER, lambda moment: _day(moment).month, "the month, from 1")
+add("DAY", (1, 1, "y"), INTEGER, lambda moment: _day(moment).day, "the day of the month")
 
 
 def _day(moment: Any) -> date:

@@ -17,7 +17,7 @@ from moldau.sql.formats import StateSerde, key_serde, row_serde
 from moldau.sql.lambdas import is_variable
 from moldau.sql.relations import WINDOW_COLUMNS, KeyPart, Relation, place_column
 from moldau.sql.statements import ColumnDefinition, Query, Window
-from moldau.sql.types import SqlType
+from moldau.sql.types import SqlType, bounded
 from moldau.streams import (
     EmitStrategy,
     Grouped,
@@ -60,6 +60,8 @@ class _Call:
         self.place = f"$A{number}"
         #: The constants behind the first argument, such as the k of TOPK.
         self.constants = tuple(each.evaluate({}) for each in compiled[1:])
+        if not all(type(each) is int and each > 0 for each in self.constants):
+            raise SqlError(f"{self.function.name} takes a number from 1 behind its first argument.")
         self.argument: Compiled | None = compiled[0] if compiled else None
         self.column = f"A{number}"
 
@@ -246,11 +248,12 @@ def _windowed_serde(serde: Any, window: Window | None) -> Any:
 
 def _to_row(calls: list[_Call], keys: int, is_windowed: bool) -> Callable[[Any, Any], Any]:
     names = [f"$G{number}" for number in range(keys)]
-    results = [(call.place, call.function.result) for call in calls]
+    results = [(call.place, call.function.result, bounded(call.type)) for call in calls]
 
     def to_row(key: Any, states: Any) -> Any:
         row: dict[str, Any] = {
-            place: result(state) for (place, result), state in zip(results, states, strict=True)
+            place: fitting(result(state))
+            for (place, result, fitting), state in zip(results, states, strict=True)
         }
         if is_windowed and isinstance(key, Windowed):
             row["WINDOWSTART"], row["WINDOWEND"] = key.start, key.end

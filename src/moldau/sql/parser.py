@@ -45,6 +45,8 @@ _UNITS = {
     "HOUR": 3_600_000,
     "DAY": 86_400_000,
 }
+#: The ends of windows have to stay times that Kafka can write.
+_LONGEST_MS = (1 << 62) - 1
 _SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "FUNCTIONS", "PROPERTIES")
 #: What may follow PARTITION BY in a SELECT.
 _AFTER_PARTITION_BY = ("EMIT", "LIMIT", "HAVING", "GROUP BY")
@@ -230,7 +232,7 @@ def _properties(cursor: _Cursor) -> dict[str, Any]:
         cursor.expect("=")
         token = cursor.take()
         if token.token_type is TokenType.NUMBER:
-            properties[name] = int(token.text)
+            properties[name] = _whole_number(token.text, name)
         elif str(token.text).upper() in ("TRUE", "FALSE") and token.token_type is not TokenType.STRING:
             properties[name] = str(token.text).upper() == "TRUE"
         else:
@@ -274,9 +276,16 @@ def parse_query(text: str) -> Query:
         partition_by,
         having.this if having else None,
         emit,
-        int(limit.expression.this) if limit else None,
+        _whole_number(limit.expression.sql(), "LIMIT") if limit else None,
         as_of_ms,
     )
+
+
+def _whole_number(written: Any, what: str) -> int:
+    text = str(written)
+    if not text.isdecimal() or len(text) > 18:
+        raise SqlError(f"{what} takes a whole number, not {text[:40]!r}.")
+    return int(text)
 
 
 def _table(table: exp.Table) -> tuple[str, str]:
@@ -346,9 +355,12 @@ class _Cutter:
         """Milliseconds, and the number of the token behind them."""
         amount, unit = self.word(number), self.word(number + 1)
         factor = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("S"))
-        if not amount.isdigit() or factor is None:
+        if not amount.isdecimal() or factor is None:
             raise SqlError(f"A length of time is expected, as in 5 MINUTES, not {amount} {unit}.")
-        return int(amount) * factor, number + 2
+        milliseconds = _whole_number(amount, "A length of time") * factor
+        if milliseconds > _LONGEST_MS:
+            raise SqlError(f"{amount} {unit} is too long: at most {_LONGEST_MS // _UNITS['DAY']} DAYS.")
+        return milliseconds, number + 2
 
     def window(self) -> Window | None:
         found = next(
@@ -437,7 +449,7 @@ class _Cutter:
         moment = self.tokens[first + 2]
         self.drop(first, first + 3)
         if moment.token_type is TokenType.NUMBER:
-            return int(moment.text)
+            return _whole_number(moment.text, "AS OF")
         try:
             parsed = datetime.fromisoformat(str(moment.text))
         except ValueError:
@@ -541,7 +553,7 @@ def _print(cursor: _Cursor) -> Statement:
     cursor.expect("PRINT")
     token = cursor.take()
     from_beginning = cursor.accept("FROM", "BEGINNING")
-    limit = int(cursor.take().text) if cursor.accept("LIMIT") else None
+    limit = _whole_number(cursor.take().text, "LIMIT") if cursor.accept("LIMIT") else None
     return PrintTopic(str(token.text), from_beginning, limit)
 
 

@@ -10,7 +10,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from moldau.sql.catalogue import Catalogue, Source, formats_of
+from moldau.sql.catalogue import (
+    PROPERTIES_OF_RESULTS,
+    Catalogue,
+    Source,
+    checked_properties,
+    formats_of,
+)
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
 from moldau.sql.exploding import exploded
@@ -61,6 +67,7 @@ def plan_query(query: Query, catalogue: Catalogue, registry: Any = None) -> Plan
 
 def plan_create(statement: CreateAs, catalogue: Catalogue, registry: Any = None) -> tuple[Plan, Source]:
     """CREATE STREAM or TABLE … AS SELECT: the plan, and what it adds to the catalogue."""
+    given = checked_properties(statement.properties, PROPERTIES_OF_RESULTS)
     builder, result = _select(statement.query, catalogue, registry)
     relation = result.relation
     if statement.kind != _kind(relation):
@@ -70,20 +77,21 @@ def plan_create(statement: CreateAs, catalogue: Catalogue, registry: Any = None)
             + (", or GROUP BY for a table." if right == "STREAM" else ".")
         )
     like = catalogue.find(statement.query.source)
-    key_format, value_format = formats_of(statement.properties, like)
+    key_format, value_format = formats_of(given, like)
     keys, values = _split(result)
     if len(keys) > 1 and key_format == "KAFKA":
         key_format = "JSON"
     source = Source(
         statement.name,
         statement.kind,
-        str(statement.properties.get("KAFKA_TOPIC", statement.name)),
+        given.get("KAFKA_TOPIC", statement.name),
         (*keys, *values),
         key_format,
         value_format,
         window=statement.query.window,
-        partitions=statement.properties.get("PARTITIONS"),
-        replicas=statement.properties.get("REPLICAS"),
+        partitions=given.get("PARTITIONS"),
+        replicas=given.get("REPLICAS"),
+        retention_ms=given.get("RETENTION_MS"),
         text=statement.text,
     )
     _write(result, source, registry)
@@ -120,6 +128,13 @@ def plan_insert(statement: InsertSelect, catalogue: Catalogue, registry: Any = N
 
 
 def _select(query: Query, catalogue: Catalogue, registry: Any) -> tuple[StreamsBuilder, _Result]:
+    try:
+        return _selected(query, catalogue, registry)
+    except ValueError as error:  # windows that cannot be, in the words of the engine
+        raise SqlError(str(error)) from error
+
+
+def _selected(query: Query, catalogue: Catalogue, registry: Any) -> tuple[StreamsBuilder, _Result]:
     reading = Reading(catalogue, registry)
     relation = source_relation(reading, query.source, query.alias)
     for join in query.joins:

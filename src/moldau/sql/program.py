@@ -52,9 +52,17 @@ def catalogue_of(statements: Sequence[str], registry: Any = None) -> Catalogue:
     """The catalogue after these statements."""
     catalogue = Catalogue()
     for text in statements:
-        statement = parse_statement(text)
-        if isinstance(statement, CreateSource):
-            catalogue = catalogue.add(source_of(statement), or_replace=True)
-        elif isinstance(statement, CreateAs):
-            catalogue = catalogue.add(plan_create(statement, catalogue, registry)[1], or_replace=True)
+        try:
+            catalogue = _following(catalogue, text, registry)
+        except SqlError as error:
+            raise SqlError(f"{error} That is in: {' '.join(text.split())[:200]}") from error
+    return catalogue
+
+
+def _following(catalogue: Catalogue, text: str, registry: Any) -> Catalogue:
+    statement = parse_statement(text)
+    if isinstance(statement, CreateSource):
+        return catalogue.add(source_of(statement), or_replace=True)
+    if isinstance(statement, CreateAs):
+        return catalogue.add(plan_create(statement, catalogue, registry)[1], or_replace=True)
     return catalogue

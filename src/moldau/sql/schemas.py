@@ -100,7 +100,9 @@ def _json(kind: SqlType) -> dict[str, Any]:
         case "STRUCT":
             pairs = zip(kind.fields, kind.parts, strict=True)
             return {"type": ["object", "null"], "properties": {name: _json(part) for name, part in pairs}}
-    return {"type": [_JSON[kind.name], "null"]}
+    # NaN, and digits that a number of JSON does not keep, are texts.
+    also = ["string"] if kind.name in ("DOUBLE", "DECIMAL") else []
+    return {"type": [_JSON[kind.name], *also, "null"]}
 
 
 def protobuf_schema(columns: Sequence[ColumnDefinition], name: str) -> str:

@@ -4,10 +4,11 @@ Invariant: a type is a value; two types are equal when they are written the same
 """
 
 import base64
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from sqlglot import exp
@@ -49,6 +50,10 @@ class SqlType:
 
 BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING = map(SqlType, ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING"))
 BYTES, TIMESTAMP, DATE, TIME, NULL = map(SqlType, ("BYTES", "TIMESTAMP", "DATE", "TIME", "NULL"))
+#: How many digits a DECIMAL may have.
+_MOST_DIGITS = 38
+#: Computes with as many digits as two of the longest decimals have together.
+DECIMALS = Context(prec=2 * _MOST_DIGITS + 2, rounding=ROUND_HALF_UP)
 #: From the narrowest to the widest.
 _NUMBERS = ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE")
 
@@ -79,7 +84,8 @@ def map_of(value: SqlType, key: SqlType = STRING) -> SqlType:
 
 
 def decimal(precision: int, scale: int) -> SqlType:
-    return SqlType("DECIMAL", precision=min(precision, 38), scale=scale)
+    precision = min(precision, _MOST_DIGITS)
+    return SqlType("DECIMAL", precision=precision, scale=min(scale, precision))
 
 
 def type_of(written: exp.DataType) -> SqlType:
@@ -90,17 +96,20 @@ def type_of(written: exp.DataType) -> SqlType:
     inner = written.expressions
     match name.upper():
         case "DECIMAL":
-            numbers = [int(str(each.this.this)) for each in inner]
-            if not numbers:
-                raise SqlError("DECIMAL needs a precision and a scale, as in DECIMAL(10, 2).")
-            return decimal(numbers[0], numbers[1] if len(numbers) > 1 else 0)
+            return _written_decimal([str(each.this) for each in inner])
         case "ARRAY" | "LIST":
+            if len(inner) != 1:
+                raise SqlError("ARRAY needs the type of its items, as in ARRAY<STRING>.")
             return array_of(type_of(inner[0]))
         case "MAP":
+            if len(inner) != 2:
+                raise SqlError("MAP needs the types of keys and values, as in MAP<STRING, INT>.")
             return map_of(type_of(inner[1]), type_of(inner[0]))
         case "STRUCT":
             from moldau.sql.dialect import name_of
 
+            if not inner or not all(isinstance(each.args.get("kind"), exp.DataType) for each in inner):
+                raise SqlError("STRUCT needs names and types of its fields, as in STRUCT<a INT, b STRING>.")
             return SqlType(
                 "STRUCT",
                 tuple(type_of(each.args["kind"]) for each in inner),
@@ -111,6 +120,18 @@ def type_of(written: exp.DataType) -> SqlType:
                 known = ", ".join(sorted({*_PLAIN, "DECIMAL", "ARRAY", "MAP", "STRUCT"}))
                 raise SqlError(f"{other} is not a type here; there are {known}.")
             return _PLAIN[other]
+
+
+def _written_decimal(numbers: list[str]) -> SqlType:
+    if not 1 <= len(numbers) <= 2 or not all(each.isdecimal() and len(each) <= 2 for each in numbers):
+        raise SqlError("DECIMAL needs a precision and a scale, as in DECIMAL(10, 2).")
+    precision, scale = int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 0
+    if not 1 <= precision <= _MOST_DIGITS or scale > precision:
+        raise SqlError(
+            f"DECIMAL({precision}, {scale}): the precision is from 1 to {_MOST_DIGITS} and no less than the"
+            " scale."
+        )
+    return decimal(precision, scale)
 
 
 def wider(one: SqlType, other: SqlType) -> SqlType:
@@ -143,7 +164,7 @@ def caster(target: SqlType) -> Callable[[Any], Any]:
         return lambda value: None if value is None else _struct(value, fields)
     if target.name == "DECIMAL":
         quantum = Decimal(1).scaleb(-target.scale)
-        return lambda value: None if value is None else Decimal(str(value)).quantize(quantum)
+        return lambda value: None if value is None else DECIMALS.quantize(Decimal(str(value)), quantum)
     convert = _CONVERTERS.get(target.name, lambda value: value)
 
     def cast(value: Any) -> Any:
@@ -162,6 +183,25 @@ def _struct(value: Any, fields: list[tuple[str, Callable[[Any], Any]]]) -> dict[
     return {
         name: convert(value[name] if name in value else by_name.get(name.upper())) for name, convert in fields
     }
+
+
+def bounded(kind: SqlType) -> Callable[[Any], Any]:
+    """Gives NULL for a number that the type cannot hold, which whoever reads it would not understand."""
+    if kind.name == "DECIMAL":
+        quantum = Decimal(1).scaleb(-kind.scale)
+        most = Decimal(10) ** (kind.precision - kind.scale)
+
+        def rounded(value: Any) -> Decimal | None:
+            if value is None or not abs(value) < most:
+                return None
+            found = DECIMALS.quantize(Decimal(value), quantum)
+            return found if abs(found) < most else None
+
+        return rounded
+    limit = {"INTEGER": 1 << 31, "BIGINT": 1 << 63}.get(kind.name)
+    if limit is None:
+        return lambda value: value
+    return lambda value: value if value is not None and -limit <= value < limit else None
 
 
 def _integer(bits: int) -> Callable[[Any], int]:
@@ -248,13 +288,17 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON has it; numbers that it lacks are texts, as Java's Jackson writes them."""
     if isinstance(value, dict):
         return {str(key): to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(each) for each in value]
     if isinstance(value, Decimal):
-        return float(value)
+        number = float(value)
+        # More digits than a number of JSON keeps are a text; both are read as the same decimal.
+        return number if Decimal(repr(number)) == value else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, datetime):
         return round((value - _EPOCH).total_seconds() * 1000)
     if isinstance(value, bytes | date | time):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Cluster
+from moldau.client import Admin, Cluster
+from moldau.client.admin.descriptions import ConfigResource, ResourceType
 from moldau.sql.errors import SqlError
 from moldau.sql.running.session import Flow, Message, Session, Table
 from moldau.testing import Broker
@@ -126,7 +127,7 @@ def test_queries_that_are_kept(broker: Broker) -> None:
         assert [each[:3] for each in listed] == [
             ("CTAS_COUNTS_2", "RUNNING", "COUNTS"),
             ("CSAS_MORE_3", "RUNNING", "MORE"),
-            ("INSERTQUERY_MORE_4", "RUNNING", "INSERTQUERY_MORE_4"),
+            ("INSERTQUERY_MORE_4", "RUNNING", "MORE"),
         ]
         with pytest.raises(SqlError, match="CTAS_COUNTS_2, CSAS_MORE_3, INSERTQUERY_MORE_4 reads it"):
             await results(session, "DROP STREAM clicks")
@@ -137,6 +138,8 @@ def test_queries_that_are_kept(broker: Broker) -> None:
             "CTAS_COUNTS_2",
             "VARCHAR(STRING) (primary key)",
         )
+        extended = dict(await rows(session, "DESCRIBE more EXTENDED"))
+        assert extended["— written by"] == "CSAS_MORE_3, INSERTQUERY_MORE_4"
         await results(session, "PAUSE CTAS_COUNTS_2")
         assert "CTAS_COUNTS_2" not in runner.running
         await results(session, "RESUME CTAS_COUNTS_2; TERMINATE INSERTQUERY_MORE_4; TERMINATE CSAS_MORE_3")
@@ -178,6 +181,83 @@ def test_a_query_is_replaced_in_place(broker: Broker) -> None:
     work_on(broker, replace, later)
 
 
+def test_a_query_that_is_made_again_does_not_find_the_state_of_the_old_one(broker: Broker) -> None:
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, f"{CLICKS} {COUNTS}")
+        (first,) = runner.running
+        await results(session, f"DROP TABLE counts; {COUNTS}")
+        (second,) = runner.running
+        assert first != second
+
+    work_on(broker, work)
+
+
+def test_what_others_read_or_write_is_not_taken_from_them(broker: Broker) -> None:
+    """The statement log has to be readable afterwards: else no shell of the cluster could begin."""
+
+    async def make(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS)
+        await results(session, "CREATE STREAM more AS SELECT user, page, ms FROM clicks")
+        await results(
+            session,
+            "CREATE STREAM names (user STRING KEY, name STRING) WITH"
+            " (KAFKA_TOPIC='names', VALUE_FORMAT='JSON', PARTITIONS=3)",
+        )
+        await results(session, "INSERT INTO names SELECT user, page AS name FROM clicks")
+        await results(
+            session,
+            "CREATE STREAM both AS SELECT m.user AS user, page, name FROM more m"
+            " JOIN names n WITHIN 1 HOUR ON m.user = n.user",
+        )
+
+    async def break_it(session: Session, runner: Runner) -> None:
+        before = dict(runner.running)
+        for text, complaint in (
+            (
+                CLICKS.replace("CREATE", "CREATE OR REPLACE").replace("page STRING, ", ""),
+                "PAGE would be gone",
+            ),
+            (
+                CLICKS.replace("CREATE", "CREATE OR REPLACE").replace("clicks", "more", 1),
+                "CSAS_MORE_2 writes MORE",
+            ),
+            (
+                CLICKS.replace("STREAM", "OR REPLACE TABLE").replace("KEY", "PRIMARY KEY"),
+                "CLICKS is a stream",
+            ),
+            (
+                "CREATE OR REPLACE STREAM names (user STRING KEY, name STRING, page STRING) WITH"
+                " (KAFKA_TOPIC='names', VALUE_FORMAT='JSON')",
+                "others read it: Column PAGE is ambiguous.* That is in: CREATE STREAM both",
+            ),
+            ("DROP STREAM names", "CSAS_BOTH_5 reads it. DROP it first"),
+            ("DROP STREAM both; DROP STREAM names", "INSERTQUERY_NAMES_4 writes into it. TERMINATE it first"),
+        ):
+            with pytest.raises(SqlError, match=complaint):
+                await results(session, text)
+        del before["CSAS_BOTH_5"]
+        assert runner.running == before
+
+    async def later(session: Session, runner: Runner) -> None:
+        await results(session, "TERMINATE ALL; DROP STREAM names; DROP STREAM more")
+        with pytest.raises(SqlError, match="There are no queries; SHOW QUERIES"):
+            await results(session, "TERMINATE ALL")
+
+    work_on(broker, make, break_it, later)
+
+
+def test_a_topic_keeps_what_it_was_told_to(broker: Broker) -> None:
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS.replace("PARTITIONS=3", "PARTITIONS=3, RETENTION_MS=60000"))
+        resource = ConfigResource(ResourceType.TOPIC, "clicks")
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            found = (await Admin(cluster).describe_configs({resource: ["retention.ms"]}))[resource]
+        assert isinstance(found, list)
+        assert found[0].value == "60000"
+
+    work_on(broker, work)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -186,6 +266,17 @@ def test_a_query_is_replaced_in_place(broker: Broker) -> None:
         ("CREATE TABLE s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', PARTITIONS=1)", "PRIMARY KEY"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='AVRO', PARTITIONS=1)", "registry"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', COLOUR='red', PARTITIONS=1)", "no COLOUR"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC=5, VALUE_FORMAT='JSON', PARTITIONS=1)", "takes a text"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT=5, PARTITIONS=1)", "takes a text"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', PARTITIONS='y')", "from 1"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', PARTITIONS=0)", "from 1"),
+        (
+            "CREATE STREAM s (a STRING) WITH"
+            " (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', TIMESTAMP='a', PARTITIONS=1)",
+            "has to be BIGINT or TIMESTAMP",
+        ),
+        ("INSERT INTO clicks (ROWTIME, user) VALUES ('x', 'y')", "ROWTIME takes milliseconds"),
+        ("INSERT INTO clicks (ROWTIME, user) VALUES (NULL, 'y')", "ROWTIME takes milliseconds"),
         ("DROP TABLE clicks", "use DROP STREAM"),
         ("DROP STREAM nope", "does not exist"),
         ("INSERT INTO clicks VALUES (1)", "1 values for 3 columns"),

@@ -33,6 +33,7 @@ def test_a_query_on_spark(broker: Broker, tmp_path: Path) -> None:
         server.http.timeout = 600
         server.ksql(CLICKS)
         server.ksql("INSERT INTO clicks VALUES ('ann', '/a', 3), ('bob', '/b', 5), ('eve', '/c', 9);")
+        broker.produce("clicks", b"this is no JSON", key=b"joe")
         (made,) = server.ksql(SLOW)
         query_id = made["commandStatus"]["queryId"]
         try:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.streams.engine.java import PriorityQueue, hash_order
+from moldau.streams.engine.java import PriorityQueue, TreeSet, hash_order
 
 
 @given(st.lists(st.integers(0, 5)))
@@ -27,3 +27,11 @@ def test_equal_priorities_leave_as_in_java() -> None:
 def test_names_leave_a_hash_map_as_in_java() -> None:
     """ "a" to "e" have the hash codes 97 to 101, so buckets 1 to 5; "q" shares a bucket with "a"."""
     assert hash_order(["e", "q", "a", "d"]) == ["q", "a", "d", "e"]
+
+
+@given(st.lists(st.integers(0, 50)))
+def test_the_tree_gives_by_order_and_each_once(numbers: list[int]) -> None:
+    tree: TreeSet[int] = TreeSet(lambda one, other: one - other)
+    for number in numbers:
+        tree.add(number)
+    assert list(tree) == sorted(set(numbers))

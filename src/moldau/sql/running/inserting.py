@@ -60,7 +60,9 @@ def _cast(source: Source, row: Mapping[str, Any]) -> tuple[dict[str, Any], int |
     timestamp = None
     for name, value in row.items():
         if name == "ROWTIME":
-            timestamp = int(value)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+                raise SqlError(f"ROWTIME takes milliseconds since 1970, not {value!r}.")
+            timestamp = value
             continue
         if name not in types:
             raise SqlError(f"{source.name} has no column {name}.")

@@ -4,6 +4,7 @@ Invariant: nothing is written; the batch takes the records of all partitions in 
 partition in its own order, as a task of Kafka Streams does.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
@@ -61,7 +62,8 @@ async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = Non
                     f"More than {MOST_RECORDS} records are too many to look at from here: "
                     "keep the result with CREATE TABLE … AS SELECT, which runs on Spark."
                 )
-    return run_over(plan, by_time(kept.values()))
+    # A server answers others meanwhile.
+    return await asyncio.to_thread(run_over, plan, by_time(kept.values()))
 
 
 async def what_comes(

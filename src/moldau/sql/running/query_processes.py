@@ -49,6 +49,9 @@ class QueryProcesses:
             "--detach",
             "--bootstrap-server",
             self._servers,
+            # A record that is none of the format is passed over, as a look at the topic does it.
+            "--bad-records",
+            "continue",
             *self._options,
         )
 

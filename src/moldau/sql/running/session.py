@@ -19,6 +19,14 @@ from moldau.sql.lambdas import HELP as LAMBDA_HELP
 from moldau.sql.parser import parse_statement, split
 from moldau.sql.planner import Plan, plan_create, plan_insert, plan_query
 from moldau.sql.program import catalogue_of, file_of
+from moldau.sql.running.dependents import (
+    check_source,
+    check_together,
+    check_unused,
+    readers,
+    result_of,
+    writers,
+)
 from moldau.sql.running.inserting import encoded_rows, rows_of, send_rows
 from moldau.sql.running.looking import SqlRow, last_records, what_comes, what_is_there
 from moldau.sql.running.statement_log import Kept, StatementLog
@@ -240,6 +248,9 @@ class Session:
             return Message(f"{statement.name} exists already")
         source = source_of(statement)
         following = self.catalogue.add(source, or_replace=statement.or_replace)
+        if statement.name in self.catalogue.sources:
+            check_source(self.kept(), self.catalogue.sources[source.name], source)
+            following = check_together(self.kept(), source.name, statement.text, self._registry)
         # What the formats cannot hold is said now and not at the first row.
         key_serde(source.key_format, source.key_columns, self._registry)
         value_serde(source.value_format, source.value_columns, self._registry, source.name)
@@ -260,7 +271,7 @@ class Session:
             source.topic,
             num_partitions=source.partitions or partitions or 1,
             replication_factor=source.replicas or -1,
-            configs={"cleanup.policy": "compact"} if source.kind == "TABLE" and source.window is None else {},
+            configs=_topic_configs(source),
         )
         outcome = (await admin.create_topics([topic]))[source.topic]
         if isinstance(outcome, KafkaError):
@@ -271,10 +282,7 @@ class Session:
         following = self.catalogue.drop(statement)
         if known is None:
             return Message(f"{statement.name} does not exist")
-        users = [each for each in self.readers(known.name) if each.name != known.name]
-        if users:
-            names = ", ".join(each.query_id or each.name for each in users)
-            raise SqlError(f"Cannot drop {known.name}: {names} reads it. TERMINATE it first.")
+        check_unused(self.kept(), known.name)
         if known.name in self._kept and self._kept[known.name].query_id is not None:
             await self._end(self._kept[known.name])
         await self._log.remove(known.name)
@@ -310,8 +318,7 @@ class Session:
         if not upgrade.changes:
             return Message(f"{statement.name} is as it was")
         assert kept.query_id is not None
-        _, source = plan_create(statement, self.catalogue, self._registry)
-        following = self.catalogue.add(source, or_replace=True)
+        following = check_together(self.kept(), statement.name, statement.text, self._registry)
         runner = self._needed_runner()
         await runner.stop(kept.query_id)
         changed = replace(kept, text=statement.text)
@@ -394,7 +401,8 @@ class Session:
             if each.query_id is not None and statement.query_id in (None, each.query_id)
         ]
         if not wanted:
-            raise SqlError(f"There is no query {statement.query_id or ''}; SHOW QUERIES lists them.")
+            what = f"There is no query {statement.query_id}" if statement.query_id else "There are no queries"
+            raise SqlError(f"{what}; SHOW QUERIES lists them.")
         runner = self._needed_runner()
         for each in wanted:
             if statement.action == "TERMINATE":
@@ -466,22 +474,24 @@ class Session:
         return Table(("Property", "Value"), tuple(sorted(self.properties.items())))
 
     def sink(self, kept: Kept) -> str:
-        known = self.catalogue.sources.get(kept.name)
-        return known.topic if known is not None else kept.name
+        """The topic that a query writes."""
+        name = result_of(kept)
+        known = self.catalogue.sources.get(name)
+        return known.topic if known is not None else name
 
     def _describe(self, statement: Describe) -> Result:
         source = self.catalogue.find(statement.name)
         mark = " (primary key)" if source.kind == "TABLE" else " (key)"
         rows = [(each.name, f"{each.type}{mark if each.is_key else ''}") for each in source.columns]
         if statement.extended:
-            kept = self._kept.get(source.name)
-            readers = [each.query_id or each.name for each in self.readers(source.name)]
+            writing = [str(each.query_id) for each in writers(self.kept(), source.name)]
+            reading = [each.query_id or each.name for each in self.readers(source.name)]
             rows += [
                 ("— type", source.kind),
                 ("— topic", source.topic),
                 ("— formats", f"key {source.key_format}, value {source.value_format}"),
-                ("— written by", (kept.query_id if kept else None) or "others"),
-                ("— read by", ", ".join(readers) or "nobody"),
+                ("— written by", ", ".join(writing) or "others"),
+                ("— read by", ", ".join(reading) or "nobody"),
                 ("— statement", " ".join(source.text.split())),
             ]
         return Table(("Field", "Type"), tuple(rows), title=source.name)
@@ -514,14 +524,15 @@ class Session:
 
     def readers(self, name: str) -> list[Kept]:
         """Statements whose queries read a stream or a table."""
-        return [each for each in self.kept() if _reads(each, name)]
+        return readers(self.kept(), name)
 
     def _sources(self) -> list[Kept]:
         """Statements that made a stream or a table."""
         return [each for each in self.kept() if each.name != each.query_id]
 
     def _next_number(self) -> int:
-        return max((each.number for each in self._kept.values()), default=0) + 1
+        """One that no statement before had, also none that is gone: a query never finds another's state."""
+        return max((self._log.end, *(each.number for each in self._kept.values()))) + 1
 
     async def _keep(self, name: str, text: str, query_id: str | None = None) -> None:
         """What is replaced keeps its place, as those who read it come after it."""
@@ -533,17 +544,18 @@ class Session:
         self._kept[kept.name] = kept
 
 
+def _topic_configs(source: Source) -> dict[str, str | None]:
+    found: dict[str, str | None] = (
+        {"cleanup.policy": "compact"} if source.kind == "TABLE" and source.window is None else {}
+    )
+    if source.retention_ms is not None:
+        found["retention.ms"] = str(source.retention_ms)
+    return found
+
+
 def _cells(row: SqlRow, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(to_json(row.get(name)) for name in names)
 
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="backslashreplace")
-
-
-def _reads(kept: Kept, name: str) -> bool:
-    statement = parse_statement(kept.text)
-    if not isinstance(statement, CreateAs | InsertSelect):
-        return False
-    query = statement.query
-    return name in (query.source, *(join.source for join in query.joins))

@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.sql.catalogue import Source
 from moldau.sql.planner import Plan
+from moldau.sql.running.dependents import result_of
 from moldau.sql.running.statement_log import Kept
 from moldau.sql.statements import ColumnDefinition
 from moldau.sql.types import SqlType
@@ -108,7 +109,7 @@ def topic_list(text: str, topics: Iterable[Sequence[Any]]) -> Json:
 def query_of(kept: Kept, state: str, sink_topic: str) -> Json:
     return {
         "queryString": f"{kept.text.rstrip().rstrip(';')};",
-        "sinks": [kept.name],
+        "sinks": [result_of(kept)],
         "sinkKafkaTopics": [sink_topic],
         "id": kept.query_id,
         "statusCount": {state: 1},

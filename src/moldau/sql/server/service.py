@@ -16,6 +16,7 @@ from moldau.client import Admin, Cluster, KafkaError
 from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse_statement, split
 from moldau.sql.planner import plan_create, plan_insert
+from moldau.sql.running.dependents import writers
 from moldau.sql.running.session import DEFAULTS, Message, QueryRunner, Session, Table
 from moldau.sql.running.statement_log import Kept
 from moldau.sql.server import entities
@@ -182,14 +183,14 @@ class SqlService:
         session = self.session
         source = session.catalogue.find(statement.name)
         readers = session.readers(source.name)
-        writers = [each for each in session.kept() if each.name == source.name]
+        writing = writers(session.kept(), source.name)
         described = (await Admin(self.cluster).describe_topics([source.topic]))[source.topic]
         partitions = () if isinstance(described, KafkaError) else described.partitions
         return entities.source_description(
             text,
             source,
             read_by=await self._queries(readers),
-            written_by=await self._queries(writers),
+            written_by=await self._queries(writing),
             extended=statement.extended,
             partitions=len(partitions),
             replication=len(partitions[0].replicas) if partitions else 0,

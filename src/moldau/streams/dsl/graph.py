@@ -58,6 +58,8 @@ class GraphNode:
     #: Set on repartitions of streams, and whether they may be merged with others of the same key.
     repartition: "Repartition | None" = None
     is_optional: bool = False
+    #: Set on merges of streams.
+    is_merge: bool = False
     #: Set on left and outer joins of streams, which have results for records without key.
     joins_null_keys: bool = False
     #: Set on joins of two streams: how the join is written where both are one stream.

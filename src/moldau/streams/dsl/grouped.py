@@ -90,8 +90,12 @@ class Store(Generic[K]):
         materialized: Materialized | str | None,
         prefix: str,
         value_serde: Any = None,
+        *,
+        takes_two: bool = False,
     ) -> None:
         options = materialized_of(materialized) or Materialized()
+        if takes_two and materialized is not None and options.store_name is None:
+            grouping.graph.new_store_name(prefix)  # Kafka has a number more for counts with such options
         self.name = options.store_name or grouping.graph.new_store_name(prefix)
         self.options = replace(
             options,
@@ -109,7 +113,7 @@ class KGroupedStream(Generic[K, V]):
     def count(
         self, materialized: Materialized | str | None = None, named: str | None = None
     ) -> KTable[K, int]:
-        store: Store[K] = Store(self.grouping, materialized, "KSTREAM-AGGREGATE-", LONG)
+        store: Store[K] = Store(self.grouping, materialized, "KSTREAM-AGGREGATE-", LONG, takes_two=True)
         spec = Spec(StreamAggregate, store.name, no_records, one_more)
         return self._aggregate("KSTREAM-AGGREGATE-", spec, store, named)
 
@@ -173,7 +177,8 @@ class WindowedKStream(Generic[K, V]):
     def count(
         self, materialized: Materialized | str | None = None, named: str | None = None
     ) -> KTable[Windowed, int]:
-        store: Store[K] = Store(self._grouping, materialized, "KSTREAM-AGGREGATE-", LONG)
+        takes_two = not isinstance(self._windows, SlidingWindows)
+        store: Store[K] = Store(self._grouping, materialized, "KSTREAM-AGGREGATE-", LONG, takes_two=takes_two)
         functions = (no_records, one_more, _sum_of_counts)
         return self._aggregate("KSTREAM-AGGREGATE-", store, functions, named)
 

@@ -70,7 +70,8 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, Any]:
         graph, grouped = self._graph, self._grouped
         options = materialized_of(materialized) or Materialized()
-        store_name = options.store_name or graph.new_store_name(prefix)
+        # Kafka names the stores of reduce after aggregate, too.
+        store_name = options.store_name or graph.new_store_name("KTABLE-AGGREGATE-")
         sink = graph.name_or_new(named, "KSTREAM-SINK-", "-sink")
         source = graph.name_or_new(named, "KSTREAM-SOURCE-", "-source")
         name = graph.name_or_new(named, prefix)

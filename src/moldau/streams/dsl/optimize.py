@@ -4,6 +4,7 @@ Invariant: sources of the same topics are always merged, as a topic can be read 
 are merged on request alone: others may read them.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from moldau.streams.dsl.graph import Graph, GraphNode
@@ -33,26 +34,64 @@ def merge_sources(nodes: list[GraphNode]) -> set[int]:
 
 
 def merge_repartitions(graph: Graph) -> None:
-    """One repartition topic after a changed key instead of one for each use of it, named after the first."""
+    """One repartition topic after a changed key instead of one for each use of it, named after the first.
+
+    Where streams with changed keys are merged before, the topic comes after the merge.
+    """
     by_changer: dict[int, tuple[GraphNode, list[GraphNode]]] = {}
     for node in graph.nodes:
-        if node.repartition is not None and node.is_optional:
+        if node.changes_key:
+            by_changer[id(node)] = (node, [])
+        elif node.repartition is not None and node.is_optional:
             changer = _key_changer(node)
             if changer is not None:
-                by_changer.setdefault(id(changer), (changer, []))[1].append(node)
+                by_changer[id(changer)][1].append(node)
+    _take_from_merged(graph, by_changer)
     for changer, nodes in by_changer.values():
-        _merge(graph, changer, nodes)
+        if nodes:
+            _merge(graph, changer, nodes)
+
+
+def _above(node: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
+    """The node itself or one before it that matches; of several parents the last decides, as in Kafka."""
+    if matches(node):
+        return node
+    found = None
+    for parent in node.parents:
+        if matches(parent):
+            return parent
+        found = _above(parent, matches)
+    return found
 
 
 def _key_changer(node: GraphNode) -> GraphNode | None:
     """The call that changed the key, if nothing changed the value since."""
-    while len(node.parents) == 1:
-        (node,) = node.parents
-        if node.changes_key:
-            return node
-        if node.changes_value:
-            return None
-    return None
+    changer = _above(node, lambda each: each.changes_key)
+    return changer if changer is _above(node, lambda each: each.changes_key or each.changes_value) else None
+
+
+def _take_from_merged(graph: Graph, by_changer: dict[int, tuple[GraphNode, list[GraphNode]]]) -> None:
+    """Gives repartitions that all come after a merge to the merge."""
+    taken: set[int] = set()
+    of_merges: list[tuple[GraphNode, list[GraphNode]]] = []
+    for merge in graph.nodes:
+        if not merge.is_merge:
+            continue
+        nodes: list[GraphNode] = []
+        for changer, repartitions in by_changer.values():
+            is_before = _child_above(merge, changer) is not None
+            if is_before and all(_child_above(each, merge) is not None for each in repartitions):
+                nodes += (each for each in repartitions if each not in nodes)
+                taken.add(id(changer))
+        of_merges.append((merge, nodes))
+    for each in taken:
+        del by_changer[each]
+    by_changer.update((id(merge), (merge, nodes)) for merge, nodes in of_merges)
+
+
+def _child_above(node: GraphNode, parent: GraphNode) -> GraphNode | None:
+    """The child of ``parent`` that leads to the node."""
+    return _above(node, lambda each: parent in each.parents)
 
 
 def _merge(graph: Graph, changer: GraphNode, nodes: list[GraphNode]) -> None:
@@ -66,9 +105,8 @@ def _merge(graph: Graph, changer: GraphNode, nodes: list[GraphNode]) -> None:
         merged.source_name, merged.write, priority=changer.priority, repartition=merged, is_optional=True
     )
     for node in nodes:
-        top = node
-        while changer not in top.parents:
-            (top,) = top.parents
+        top = _child_above(node, changer)
+        assert top is not None
         changer.remove_child(top)
         single.add_child(top)
         (parent,) = node.parents
@@ -82,17 +120,19 @@ def _merge(graph: Graph, changer: GraphNode, nodes: list[GraphNode]) -> None:
 
 
 def keep_null_keys_for_joins(graph: Graph) -> None:
-    """Lets records without key pass a repartition before a left or outer join, which has results for them."""
-    for node in graph.nodes:
-        if node.repartition is not None and _leads_to_such_a_join(node):
+    """Lets records without key pass every repartition before a left or outer join, which has results for
+    them.
+    """
+    waiting = [parent for node in graph.nodes if node.joins_null_keys for parent in node.parents]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        waiting += node.parents
+        if node.repartition is not None:
             node.write = node.repartition.written(keeps_null_keys=True)
-
-
-def _leads_to_such_a_join(node: GraphNode) -> bool:
-    return any(
-        child.joins_null_keys or (child.repartition is None and _leads_to_such_a_join(child))
-        for child in node.children
-    )
 
 
 def simplify_self_joins(graph: Graph) -> set[int]:

@@ -66,13 +66,12 @@ def join_streams(
     if names.unmatched is not None:
         make = partial(UnmatchedStore, names.unmatched, graph.key_bytes(key_serde))
         unmatched = StoreSpec(names.unmatched, make, retention_ms=windows.size_ms + windows.grace_ms)
-    side = partial(
-        StreamJoin,
-        before_ms=windows.before_ms,
-        after_ms=windows.after_ms,
-        grace_ms=windows.grace_ms,
-        is_plain=graph.is_plain,
-    )
+    within: dict[str, Any] = {
+        "before_ms": windows.before_ms,
+        "after_ms": windows.after_ms,
+        "grace_ms": windows.grace_ms,
+    }
+    side = partial(StreamJoin, **within, is_plain=graph.is_plain)
     this = Spec(side, names.merge, right_store.name, names.unmatched, joiner, is_left=True)
     this.options["is_outer"] = kind != "join"
     other = Spec(side, names.merge, left_store.name, names.unmatched, joiner, is_left=False)
@@ -89,9 +88,7 @@ def join_streams(
             topology.add_store(unmatched)
 
     def write_self_join(topology: Topology, parents: tuple[str, ...]) -> None:
-        make = partial(
-            SelfJoin, left_store.name, joiner, before_ms=windows.before_ms, after_ms=windows.after_ms
-        )
+        make = partial(SelfJoin, left_store.name, joiner, **within)
         topology.add(ProcessorNode(names.merge, parents, make, (left_store.name,)))
 
     node = graph.add([left_node, right_node], GraphNode(names.merge, write, changes_value=True))

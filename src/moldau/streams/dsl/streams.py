@@ -68,6 +68,8 @@ class KStream(Generic[K, V]):
         self.value_serde = value_serde
         #: Whether keys changed since the records were last partitioned by them.
         self.needs_repartition = needs_repartition
+        #: The repartition that joins of the stream have made.
+        self._repartition: GraphNode | None = None
 
     @property
     def name(self) -> str:
@@ -118,12 +120,22 @@ class KStream(Generic[K, V]):
         prefix: str,
         spec: Spec,
         named: str | None,
-        stores: Sequence[StoreSpec] = (),
         *,
         keeps_keys: bool = True,
         keeps_values: bool = False,
     ) -> "KStream[Any, Any]":
         name = self.graph.name_or_new(named, prefix)
+        return self._after(name, spec, keeps_keys=keeps_keys, keeps_values=keeps_values)
+
+    def _after(
+        self,
+        name: str,
+        spec: Spec,
+        stores: Sequence[StoreSpec] = (),
+        *,
+        keeps_keys: bool,
+        keeps_values: bool = False,
+    ) -> "KStream[Any, Any]":
         node = self.graph.add_processor(
             [self.node], name, spec, stores, changes_key=not keeps_keys, changes_value=not keeps_values
         )
@@ -146,6 +158,7 @@ class KStream(Generic[K, V]):
         """The records of both, in the order in which they come."""
         name = self.graph.name_or_new(named, "KSTREAM-MERGE-")
         node = merge_node(self.graph, name, [self.node, other.node])
+        node.is_merge = True
         return KStream(
             self.graph,
             node,
@@ -186,8 +199,13 @@ class KStream(Generic[K, V]):
         """The stream itself, or a repartition of it where keys changed."""
         if not self.needs_repartition:
             return self
-        node = self.graph.add_repartition(self.node, name or self.name, self.key_serde, self.value_serde)
-        return self._repartitioned(node)
+        topic = name or self.name
+        if self._repartition is None or topic != self.name:
+            self._repartition = self.graph.add_repartition(self.node, topic, self.key_serde, self.value_serde)
+        else:
+            # One topic serves all joins without a name; the numbers of another are taken all the same.
+            self.graph.new_repartition(topic, self.key_serde, self.value_serde)
+        return self._repartitioned(self._repartition)
 
     # --- groups and tables --------------------------------------------------------------------------
 
@@ -316,7 +334,8 @@ class KStream(Generic[K, V]):
         self, table: "GlobalKTable[Any, Any]", joiner: Function, key: Function, joined: Joined, kind: str
     ) -> "KStream[K, Any]":
         spec = Spec(StreamTableJoin, table.supplier.getter(), joiner, is_left=kind == "left", select_key=key)
-        result = self._then("KSTREAM-LEFTJOIN-", spec, joined.name)
+        # Its values are others, but Kafka's optimization does not know that.
+        result = self._then("KSTREAM-LEFTJOIN-", spec, joined.name, keeps_values=True)
         result.node.joins_null_keys = kind == "left"
         return KStream(
             self.graph,
@@ -360,7 +379,12 @@ class KStream(Generic[K, V]):
         chosen = [self.graph.store(store) for store in stores]
         names = [store.name for store in chosen]
         spec = Spec(ProcessorNode, supplier, names, may_change_key=may_change_key)
-        return self._then(prefix, spec, named, chosen, keeps_keys=not may_change_key)
+        # Other than elsewhere, a name that is given takes no number.
+        name = named if named is not None else self.graph.new_name(prefix)
+        result = self._after(name, spec, chosen, keeps_keys=not may_change_key)
+        # Kafka's optimization takes no notice of processors, unless an internal setting says so.
+        result.node.changes_key = result.node.changes_value = False
+        return result
 
     # --- the end ------------------------------------------------------------------------------------
 

@@ -188,8 +188,6 @@ class SuppressSupplier(TableSupplier):
 
     def getter(self) -> MakeGetter:
         assert self.store is not None
-        # Readers see what was sent: the old value of what is held back.
-        self._parent.enable_old_values(force=True)
         name, read_parent = self.store.name, self._parent.getter()
         return lambda stores: SuppressGetter(stores[name], read_parent(stores))  # type: ignore[arg-type]
 

@@ -182,6 +182,13 @@ class KTable(Generic[K, V]):
     def suppress(self, suppressed: Suppressed) -> "KTable[K, V]":
         """Holds changes back until a window closes or a time is over."""
         graph, buffer = self.graph, suppressed.buffer
+        if self.supplier.is_versioned:
+            inherited = isinstance(self.supplier, DerivedSupplier)
+            raise TopologyError(
+                "suppress() is only supported for non-versioned KTables"
+                + (" (note that version semantics might be inherited from upstream)" if inherited else ""),
+                'Give the table a store of its own before, without a history: filter(…, "name").',
+            )
         name = suppressed.name or graph.new_name("KTABLE-SUPPRESS-")
         if suppressed.time_limit_ms is None:
             if self._close_after_ms is None:
@@ -192,6 +199,8 @@ class KTable(Generic[K, V]):
             wait_ms, time_of = self._close_after_ms, window_end
         else:
             wait_ms, time_of = suppressed.time_limit_ms, record_time
+        # Readers of the table see what was sent: the old value of what is held back.
+        self.supplier.enable_old_values(force=True)
         if suppressed.name is not None:
             store_name = f"{suppressed.name}-store"
         else:

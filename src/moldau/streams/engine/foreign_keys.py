@@ -189,6 +189,7 @@ class ResolveResponse(Node):
         row = self.getter.get(key)
         left_value = row.value if row is not None else None
         if left_value != response.left_value:
+            self.dropped(OUTDATED)
             return
         if response.right_value is None and (not self.is_left_join or left_value is None):
             joined = None

@@ -1,9 +1,9 @@
-"""Two structures of Java whose order shows in Kafka's results: the priority queue and the hash map.
+"""Structures of Java whose order shows in Kafka's results: the priority queue, the hash map, the tree set.
 
 Invariant: equal elements leave the queue, and names leave the map, in the order in which Java's would.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -60,6 +60,93 @@ class PriorityQueue(Generic[Item]):
 
     def restore(self, heap: Iterable[tuple[int, Item]]) -> None:
         self._heap = list(heap)
+
+
+class _Entry(Generic[Item]):
+    __slots__ = ("is_red", "item", "left", "parent", "right")
+
+    def __init__(self, item: Item, parent: "_Entry[Item] | None") -> None:
+        self.item = item
+        self.parent = parent
+        self.left: _Entry[Item] | None = None
+        self.right: _Entry[Item] | None = None
+        self.is_red = True
+
+
+class TreeSet(Generic[Item]):
+    """Java's red-black tree: where items go that change their order later depends on its rotations."""
+
+    __slots__ = ("_compare", "_root")
+
+    def __init__(self, compare: Callable[[Item, Item], int]) -> None:
+        self._compare = compare
+        self._root: _Entry[Item] | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        above: list[_Entry[Item]] = []
+        at = self._root
+        while above or at is not None:
+            while at is not None:
+                above.append(at)
+                at = at.left
+            entry = above.pop()
+            yield entry.item
+            at = entry.right
+
+    def add(self, item: Item) -> None:
+        parent, at, order = None, self._root, 0
+        while at is not None:
+            order = self._compare(item, at.item)
+            if order == 0:
+                return
+            parent, at = at, at.left if order < 0 else at.right
+        entry = _Entry(item, parent)
+        if parent is None:
+            self._root = entry
+        elif order < 0:
+            parent.left = entry
+        else:
+            parent.right = entry
+        self._balance(entry)
+
+    def _balance(self, entry: _Entry[Item]) -> None:
+        while (parent := entry.parent) is not None and parent.is_red:
+            above = parent.parent
+            assert above is not None  # the root is black
+            side, other = ("left", "right") if parent is above.left else ("right", "left")
+            uncle = getattr(above, other)
+            if uncle is not None and uncle.is_red:
+                parent.is_red = uncle.is_red = False
+                above.is_red = True
+                entry = above
+                continue
+            if entry is getattr(parent, other):
+                entry = parent
+                self._rotate(entry, side, other)
+                parent = entry.parent
+                assert parent is not None
+            parent.is_red = False
+            above.is_red = True
+            self._rotate(above, other, side)
+        assert self._root is not None
+        self._root.is_red = False
+
+    def _rotate(self, entry: _Entry[Item], side: str, other: str) -> None:
+        """Moves an entry down to a side; its child on the other side takes its place."""
+        child = getattr(entry, other)
+        inner = getattr(child, side)
+        setattr(entry, other, inner)
+        if inner is not None:
+            inner.parent = entry
+        child.parent = entry.parent
+        if entry.parent is None:
+            self._root = child
+        elif entry is entry.parent.left:
+            entry.parent.left = child
+        else:
+            entry.parent.right = child
+        setattr(child, side, entry)
+        entry.parent = child
 
 
 def hash_order(names: Iterable[str]) -> list[str]:

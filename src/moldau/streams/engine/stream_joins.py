@@ -177,10 +177,14 @@ class SelfJoin(Node):
     The results are those of the two sides of a join, in their order.
     """
 
-    __slots__ = ("after_ms", "before_ms", "joiner", "store", "store_name")
+    __slots__ = ("after_ms", "before_ms", "joiner", "retention_ms", "store", "store_name", "stream_time")
 
-    def __init__(self, store_name: str, joiner: Joiner, *, before_ms: int, after_ms: int) -> None:
+    def __init__(
+        self, store_name: str, joiner: Joiner, *, before_ms: int, after_ms: int, grace_ms: int
+    ) -> None:
         super().__init__()
+        self.stream_time = NO_TIME
+        self.retention_ms = before_ms + after_ms + grace_ms
         self.store_name = store_name
         self.joiner = joiner
         self.before_ms = before_ms
@@ -195,14 +199,31 @@ class SelfJoin(Node):
         if key is None or value is None:
             self.dropped()
             return
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        # Kafka does not join a record with itself a millisecond before its store would forget it.
+        joins_itself = timestamp > self.stream_time - self.retention_ms + 1
         found = self.store.fetch(key, max(0, timestamp - self.before_ms), max(0, timestamp + self.after_ms))
-        # The record itself was stored last of all with its timestamp.
-        own = max((at for at, (time, _) in enumerate(found) if time == timestamp), default=None)
+        own = _own(found, timestamp)
         for at, (other_timestamp, other) in enumerate(found):
             if at != own:
                 joined = self.joiner(key, value, other)
                 self.forward(key, joined, max(timestamp, other_timestamp), headers)
         first, last = max(0, timestamp - self.after_ms), max(0, timestamp + self.before_ms)
-        for other_timestamp, other in self.store.fetch(key, first, last):
-            joined = self.joiner(key, other, value)
-            self.forward(key, joined, max(timestamp, other_timestamp), headers)
+        found = self.store.fetch(key, first, last)
+        own = _own(found, timestamp)
+        for at, (other_timestamp, other) in enumerate(found):
+            if at != own or joins_itself:
+                joined = self.joiner(key, other, value)
+                self.forward(key, joined, max(timestamp, other_timestamp), headers)
+
+    def numbers(self) -> tuple[Any, ...]:
+        return (self.stream_time,)
+
+    def restore_numbers(self, numbers: tuple[Any, ...]) -> None:
+        (self.stream_time,) = numbers
+
+
+def _own(found: list[tuple[int, Any]], timestamp: int) -> int | None:
+    """Where the record itself is: it was stored last of all with its timestamp."""
+    return max((at for at, (time, _) in enumerate(found) if time == timestamp), default=None)

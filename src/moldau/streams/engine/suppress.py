@@ -88,13 +88,14 @@ class Suppress(Node):
         return self.max_bytes != UNLIMITED and self.buffer.byte_size > self.max_bytes
 
     def _emit_first(self) -> None:
-        key, held = self.buffer.pop()
-        if held.change.new is None and self.drops_tombstones:
-            return
-        place = self.context.place()
-        self.context.go_to((held.topic, held.partition, held.offset))
-        self.forward(key, held.change, held.timestamp, held.headers)
-        self.context.go_to(place)
+        key, held = self.buffer.first()
+        if held.change.new is not None or not self.drops_tombstones:
+            place = self.context.place()
+            self.context.go_to((held.topic, held.partition, held.offset))
+            # Who reads the table meanwhile still sees the row that this one follows.
+            self.forward(key, held.change, held.timestamp, held.headers)
+            self.context.go_to(place)
+        self.buffer.pop()
 
     def numbers(self) -> tuple[Any, ...]:
         return (self.observed,)

@@ -4,10 +4,10 @@ Invariant: the order of nodes is Kafka's: by the size of what follows them, then
 Java's sets where that shows.
 """
 
-from bisect import insort
+from collections.abc import Iterable
 from functools import cmp_to_key
 
-from moldau.streams.engine.java import hash_order
+from moldau.streams.engine.java import TreeSet, hash_order
 from moldau.streams.topology.topology import AnyNode, SinkNode, SourceNode, SubTopology, Topology
 
 
@@ -18,8 +18,8 @@ class _Drawn:
         self.node = node
         self.name = node.name
         self.size = 1
-        self.before: list[_Drawn] = []
-        self.after: list[_Drawn] = []
+        self.before: TreeSet[_Drawn] = TreeSet(_compared)
+        self.after: TreeSet[_Drawn] = TreeSet(_compared)
 
 
 def _compared(one: _Drawn, other: _Drawn) -> int:
@@ -55,8 +55,8 @@ def _connected(topology: Topology, sub_topology: SubTopology) -> dict[str, _Draw
     for each in drawn.values():
         for parent_name in each.node.parents:
             parent = drawn[parent_name]
-            insort(each.before, parent, key=_by_size)
-            insort(parent.after, each, key=_by_size)
+            each.before.add(parent)
+            parent.after.add(each)
             _grow(parent, each.size)
     return drawn
 
@@ -80,5 +80,5 @@ def _node_text(topology: Topology, drawn: _Drawn) -> str:
     return f"Processor: {node.name} (stores: [{stores}])\n      --> {after}\n      <-- {before}"
 
 
-def _names(nodes: list[_Drawn]) -> str:
+def _names(nodes: Iterable[_Drawn]) -> str:
     return ", ".join(each.name for each in nodes) or "none"

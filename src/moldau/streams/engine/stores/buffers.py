@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from moldau.streams.engine.records import Change, Headers, KeyBytes
 from moldau.streams.engine.stores.store import Entry, Store
 
-#: The bytes that Kafka counts for a record's context beside topic and headers: time, offset, partition.
-_CONTEXT_BYTES = 8 + 8 + 4
+#: The bytes that Kafka counts beside keys, values, topic and headers: the place in the queue, and of the
+#: record's context its time, offset and partition.
+_FIXED_BYTES = 8 + 8 + 8 + 4
 _FAR = 1 << 62
 
 
@@ -70,14 +71,19 @@ class SuppressBuffer(Store):
     def first_time(self) -> int:
         return self._order[0][0] if self._order else _FAR
 
-    def pop(self) -> tuple[Any, Held]:
+    def first(self) -> tuple[Any, Held]:
+        """What has waited longest."""
+        key = self._order[0][2]
+        return key, self._rows[key]
+
+    def pop(self) -> None:
+        """Forgets what has waited longest."""
         _, _, key = self._order.pop(0)
         held = self._rows.pop(key)
         if self._counts_bytes:
             self._byte_size -= self._size(key, held)
         self._changed.add(key)
         self._dirty.add(key)
-        return key, held
 
     def get(self, key: Any) -> Held | None:
         return self._rows.get(key)
@@ -104,7 +110,7 @@ class SuppressBuffer(Store):
 
     def _size(self, key: Any, held: Held) -> int:
         """The bytes that Kafka counts for it."""
-        size = len(self.key_bytes(key)) + _CONTEXT_BYTES + len(held.topic or "")
+        size = len(self.key_bytes(key)) + _FIXED_BYTES + len(held.topic or "")
         for name, value in held.headers:
             size += len(name) + (len(str(value)) if value is not None else 0)
         values = [held.prior, held.change.new]

@@ -288,8 +288,6 @@ class SessionStore(TimedStore):
 
     def _order(self, session: Windowed) -> tuple[int, bytes]:
         key, start, end = session
-        if self.is_time_first:
-            return 0, time_bytes(end) + time_bytes(start) + self.key_bytes(key)
         return end // self._segment_ms, self.key_bytes(key) + time_bytes(end) + time_bytes(start)
 
     def _time_of(self, part: Any) -> int:
