@@ -6,7 +6,6 @@ a statement is ever evaluated as Python.
 
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
