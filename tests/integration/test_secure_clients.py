@@ -47,6 +47,7 @@ def _settings(authority: Authority) -> dict[str, str]:
         "ssl.keystore.location": str(authority.directory / "broker.pem"),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
+        "group.initial.rebalance.delay.ms": "0",
     }
 
 
