@@ -150,7 +150,8 @@ def test_a_page_says_that_it_is_old_and_comes_back_by_itself(open_tab: Any, brok
     page.keyboard.press("r")
     page.get_by_role("link", name="second", exact=True).wait_for()
     assert page.locator("#stale").is_hidden()
-    trouble = '<div data-retry></div><script src="/assets/console.js"></script>'
+    icon = '<link rel="icon" href="data:,">'  # without one the browser asks for an icon that nobody has
+    trouble = icon + '<div data-retry></div><script src="/assets/console.js"></script>'
     page.route("**/brokers", lambda route: route.fulfill(status=502, content_type="text/html", body=trouble))
     page.goto("/c/local/brokers")
     page.unroute("**/brokers")

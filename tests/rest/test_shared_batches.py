@@ -8,6 +8,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import decode_records, read_header
 from moldau.rest import shared_batches
 from moldau.rest.shared_batches import SharedBatches
+from tests.shared.waiting import turns, until
 
 PLACE = ("orders", 0)
 
@@ -46,11 +47,6 @@ class Producer:
         return [[value for _, value in records] for _, records, _ in self.sent]
 
 
-async def turn():
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
 def sharing(work):
     """Runs a test that says itself when what is collected leaves."""
 
@@ -75,7 +71,7 @@ def test_what_comes_meanwhile_travels_together():
         elsewhere = await batches.add(("orders", 1), [b"e"], None, 10)
         assert producer.values() == [[b"a", b"b"], [b"e"]]
         producer.sent[0][2].done((100, -1))
-        await turn()
+        await turns(3)
         assert producer.values()[2:] == [[b"c", b"d", None]]
         producer.sent[2][2].done((102, -1))
         producer.sent[1][2].done((7, -1))
@@ -95,7 +91,7 @@ def test_what_names_no_partition_goes_to_the_next_one():
         place = ("orders", None)
         shares = [await batches.add(place, [value], None, 10) for value in (b"a", b"b", b"c")]
         producer.sent[0][2].done((5, -1))
-        await turn()
+        await turns(3)
         producer.sent[1][2].done((9, -1))
         assert [await batches.outcome(place, share) for share in shares] == [(0, 5), (1, 9), (1, 10)]
 
@@ -110,7 +106,7 @@ def test_what_does_not_fit_makes_what_is_collected_leave():
         await batches.add(PLACE, [b"d"], [b"k"], 10)
         await batches.add(PLACE, [b"e"], [b"l"], 10)
         await batches.add(PLACE, [b"f"] * 1000, [b"k"] * 1000, 10)
-        await turn()
+        await turns(3)
         assert producer.values() == [[b"a"], [b"b"], [b"c"], [b"d", b"e"]]
         assert producer.sent[3][1] == [(b"k", b"d"), (b"l", b"e")]
 
@@ -123,8 +119,7 @@ def test_what_is_collected_does_not_wait_for_ever(monkeypatch):
     async def work(batches, producer):
         await batches.add(PLACE, [b"a"], None, 10)
         await batches.add(PLACE, [b"b"], None, 10)
-        while len(producer.sent) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(producer.sent) >= 2)
         assert producer.values() == [[b"a"], [b"b"]]
 
     sharing(work)
@@ -136,11 +131,11 @@ def test_nobody_fails_for_the_records_of_another_request(code):
         await batches.add(PLACE, [b"a"], None, 10)
         shares = [await batches.add(PLACE, [value], None, 10) for value in (b"good", b"bad")]
         producer.sent[0][2].done((0, -1))
-        await turn()
+        await turns(3)
         refused = KafkaError(code, "no")
         producer.sent[1][2].done(refused)
         asking = [asyncio.ensure_future(batches.outcome(PLACE, share)) for share in shares]
-        await turn()
+        await turns(3)
         assert producer.values()[2:] == [[b"good"], [b"bad"]]
         producer.sent[2][2].done((1, -1))
         producer.sent[3][2].done(refused)
@@ -159,7 +154,7 @@ def test_other_failures_are_those_of_all():
         await batches.add(PLACE, [b"a"], None, 10)
         shares = [await batches.add(PLACE, [value], None, 10) for value in (b"b", b"c")]
         producer.sent[0][2].done((0, -1))
-        await turn()
+        await turns(3)
         late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it may be written")
         producer.sent[1][2].done(late)
         assert [await batches.outcome(PLACE, share) for share in shares] == [(0, late), (0, late)]
@@ -173,10 +168,10 @@ def test_a_request_that_is_given_up_leaves_the_others():
         await batches.add(PLACE, [b"a"], None, 10)
         gone, stays = [await batches.add(PLACE, [value], None, 10) for value in (b"b", b"c")]
         asking = asyncio.ensure_future(batches.outcome(PLACE, gone))
-        await turn()
+        await turns(3)
         asking.cancel()
         producer.sent[0][2].done((0, -1))
-        await turn()
+        await turns(3)
         producer.sent[1][2].done((1, -1))
         assert await batches.outcome(PLACE, stays) == (0, 2)
 

@@ -9,6 +9,7 @@ import pytest
 from moldau.broker.access.busy_time import BusyTime
 from moldau.broker.bounds.turns import in_turns
 from moldau.broker.purgatory import Parked
+from tests.shared.waiting import turns
 
 
 class Clock:
@@ -116,7 +117,7 @@ def test_a_coroutine_hears_of_errors_and_of_its_end(clock: Clock, busy: BusyTime
         except ValueError:
             heard.append("error")
         try:
-            await asyncio.sleep(60)
+            await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             heard.append("cancelled")
             raise
@@ -129,10 +130,10 @@ def test_a_coroutine_hears_of_errors_and_of_its_end(clock: Clock, busy: BusyTime
             return await busy.measured(lambda: handle(other))
 
         task = asyncio.create_task(run())
-        await asyncio.sleep(0)
+        await turns()
         other.set_exception(ValueError())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await turns()
+        await turns()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

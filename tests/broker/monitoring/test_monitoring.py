@@ -2,7 +2,6 @@
 happens.
 """
 
-import asyncio
 import json
 import re
 import urllib.error
@@ -22,7 +21,7 @@ from moldau.testing import Broker, Cluster
 from tests.contract.batches import batch
 from tests.contract.scene import produce_request
 from tests.contract.wire import Wire
-from tests.shared.waiting import wait_until
+from tests.shared.waiting import turns, wait_until
 
 SETTINGS: dict[str, Any] = {"moldau.metrics.port": 0}
 
@@ -76,7 +75,7 @@ def test_topics_that_come_during_a_look_do_not_spoil_it(
     """A look gives way to others at every step here; they make topics."""
 
     async def give_way(_: Turn) -> None:
-        await asyncio.sleep(0)
+        await turns()
 
     monkeypatch.setattr(Turn, "over", True)
     monkeypatch.setattr(Turn, "give_way", give_way)
