@@ -392,6 +392,8 @@ class Node:
         await self._first_registration(together)
         role.registered = True
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
+        self.metadata.make_ready = self.replicas.make_ready
+        self.metadata.clear_up = self.replicas.clear_up
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
         self.registration.follow(EMPTY_IMAGE, self.metadata.image, ())  # it may have been fenced meanwhile

@@ -61,6 +61,7 @@ def wait_for_sync(cluster: Cluster, name: str) -> None:
         return topic is not None and all(len(each.isr) == len(each.replicas) for each in topic.partitions)
 
     wait_until(in_sync, lambda: cluster.image.topics_by_name.get(name))
+    wait_until(lambda: all(name in cluster[each].node.replicas.by_name for each in cluster.running))
 
 
 def ask(cluster: Cluster, work: Callable[[Client], Awaitable[Any]]) -> Any:

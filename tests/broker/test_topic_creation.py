@@ -136,3 +136,38 @@ def test_a_topic_that_is_made_again_does_not_keep_the_loop_waiting_for_the_devic
         assert not directory.has_checkpointed(TopicPartition("again", 0))
     assert threads
     assert loop_thread not in threads[:2]
+
+
+def test_no_directory_is_made_or_renamed_on_the_loop() -> None:
+    """A disk whose journal is busy takes most of a second for a new file, and clients do not wait for it."""
+    with Broker() as broker:
+        assert broker._memory is not None
+        loop_thread = broker.run(_thread())
+        on_loop: list[tuple[str, str]] = []
+        made: list[str] = []
+
+        def note(name: str, path: str) -> None:
+            if name in ("make_directory", "create", "rename", "write_atomically"):
+                made.append(name)
+                if threading.get_ident() == loop_thread:
+                    on_loop.append((name, path))
+
+        broker.create_topic("before")
+        broker._memory[0].faults.on_operation = note
+        for _ in range(2):
+            broker.create_topic("orders", 3)
+            broker.produce("orders", "v")
+            delete(broker, "orders")
+        assert made.count("make_directory") == 6
+        assert made.count("rename") == 6
+    assert on_loop == []
+
+
+async def _thread() -> int:
+    return threading.get_ident()
+
+
+def delete(broker: Broker, name: str) -> None:
+    metadata = broker.node.metadata
+    topic_id = metadata.image.topics_by_name[name].topic_id
+    broker.run(metadata.submit(lambda image: [TopicDeleted(topic_id)]))

@@ -426,3 +426,62 @@ def test_a_gap_in_what_is_watched_is_filled() -> None:
         assert metadata.image.features == {"a": 1, "b": 1}
 
     run(scenario)
+
+
+def test_what_a_change_needs_of_the_disk_is_awaited_before_and_after_the_listeners() -> None:
+    async def scenario() -> None:
+        metadata = await opened(Store())
+        events: list[str] = []
+        gate, reached = asyncio.Event(), asyncio.Event()
+
+        async def waiting(name: str) -> None:
+            events.append(f"{name} begins")
+            reached.set()
+            await gate.wait()
+            events.append(f"{name} ends")
+
+        metadata.make_ready = lambda old, new: waiting(f"ready {new.version - old.version}")
+        metadata.clear_up = lambda: waiting("clear")
+        metadata.on_change(lambda old, new, records: events.append("listener"))
+        first = asyncio.create_task(metadata.submit(feature("one")))
+        await reached.wait()
+        assert "one" not in str(metadata.image.features)
+        second = asyncio.create_task(metadata.submit(feature("two")))
+        await turns()
+        assert events == ["ready 1 begins"], "one change after the other"
+        gate.set()
+        await asyncio.gather(first, second)
+        one = ["ready 1 begins", "ready 1 ends", "listener", "clear begins", "clear ends"]
+        assert events == one * 2
+
+    run(scenario)
+
+
+def test_a_command_that_comes_while_another_brokers_change_is_made_ready_is_decided_after_it() -> None:
+    async def scenario() -> None:
+        store = Store()
+        other, here = await opened(store), await opened(Store(store.log))
+        gate, reached = asyncio.Event(), asyncio.Event()
+
+        async def waiting() -> None:
+            reached.set()
+            await gate.wait()
+
+        here.make_ready = lambda old, new: waiting()
+        await other.submit(feature("other"))
+        await reached.wait()
+        seen: list[ClusterImage] = []
+
+        def decide(image: ClusterImage) -> list[Record]:
+            seen.append(image)
+            return [FeatureLevel("here", 1)]
+
+        command = asyncio.create_task(here.submit(decide))
+        await turns()
+        assert seen == []
+        gate.set()
+        await command
+        assert [dict(image.features) for image in seen] == [{"other": 1}]
+        assert dict(here.image.features) == {"other": 1, "here": 1}
+
+    run(scenario)

@@ -156,7 +156,7 @@ def check(image: ClusterImage) -> None:
     for topic in image.topics_by_id.values():
         assert [each.partition for each in topic.partitions] == list(range(len(topic.partitions)))
         for partition in topic.partitions:
-            assert partition.isr
+            assert partition.isr or partition.elr
             assert set(partition.isr) <= set(partition.replicas)
             assert len({*partition.replicas}) == len(partition.replicas) == topic.replication_factor
             live = [each for each in partition.isr if image.is_live(each)]

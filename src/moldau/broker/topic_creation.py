@@ -7,10 +7,10 @@ lost: the ids of its topics come from the id that its attempts share.
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 
-from moldau.base.names import TopicPartition, Uuid
+from moldau.base.names import Uuid
 from moldau.broker.context import Services
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.config_changes import validate_topic_overrides
@@ -77,10 +77,9 @@ async def create(
 
     if validate_only:
         return decide(services.image).response
-    await services.replicas.forget_deleted(_partitions(topics, settings.num_partitions))
     if not any(max(topic.partition_count, len(topic.assignments)) >= MANY_PARTITIONS for topic in topics):
         return await _without_files(services, await services.metadata.execute(decide))
-    # The files of so many logs take a while: they are made before the metadata changes, and off the loop.
+    # The files of so many logs take a while: made now, they hold up no other change of the metadata.
     replicas = services.replicas
     try:
         for expected, topic_id in zip(decide(services.image).response, topic_ids, strict=True):
@@ -90,14 +89,6 @@ async def create(
     finally:
         for topic_id in topic_ids:
             replicas.discard_prepared(topic_id)
-
-
-def _partitions(topics: Sequence[TopicToCreate], default_count: int) -> Iterator[TopicPartition]:
-    """Those that the topics will have, of very many the first ones."""
-    for topic in topics:
-        count = max(topic.partition_count, len(topic.assignments))
-        for number in range(min(count if count > 0 else default_count, MANY_PARTITIONS)):
-            yield TopicPartition(topic.name, number)
 
 
 def _topic_id(attempt_id: bytes, name: str) -> Uuid | None:

@@ -6,12 +6,14 @@ wait and then share the next append: creating a hundred topics costs a few fsync
 
 Invariant: commands are decided one after the other, each on the image after all commands before it. Nothing
 is applied or answered before the store has it. Listeners are called in the order of the log with every
-change, whichever broker made it. Everything runs on the event loop.
+change, whichever broker made it. Everything runs on the event loop; what a change needs from the disk may be
+awaited before and after the listeners, and no other change comes in between.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,6 +29,8 @@ _logger = logging.getLogger(__name__)
 Decide = Callable[[ClusterImage], Sequence[Record]]
 #: (image before, image after, the records between them)
 MetadataListener = Callable[[ClusterImage, ClusterImage, Sequence[Record]], None]
+#: (image before, image after); None when there is nothing to wait for.
+MakeReady = Callable[[ClusterImage, ClusterImage], Awaitable[None] | None]
 _Response = TypeVar("_Response")
 
 #: An append with so many records takes no more commands; the others go into the next one.
@@ -52,6 +56,9 @@ class Metadata:
         self.controller_epoch: int | None = None
         #: Called when the store says that another broker has become the controller since.
         self.on_deposed: Callable[[], None] = lambda: None
+        #: Awaited before and after the listeners hear of a change; neither may raise.
+        self.make_ready: MakeReady = lambda before, after: None
+        self.clear_up: Callable[[], Awaitable[None] | None] = lambda: None
         self._listeners: list[MetadataListener] = []
         self._next_change: asyncio.Future[None] | None = None
         self._waiting: list[_Submission] = []
@@ -61,9 +68,10 @@ class Metadata:
         #: The log may be ahead of the image: load before the next command is decided.
         self._must_reload = False
         self._refreshing: list[asyncio.Future[None]] = []
-        #: While a call to the store is in flight, changes by other brokers are deferred until it ends.
-        self._in_store_call = False
-        self._deferred_changes: list[Changes] = []
+        #: Held from the look at the image to the end of the change that follows from it.
+        self._changing = asyncio.Lock()
+        #: Changes by other brokers that are not applied yet.
+        self._arrived: list[Changes] = []
 
     async def open(self) -> ClusterImage:
         """Loads the image and follows the log from there on."""
@@ -173,18 +181,19 @@ class Metadata:
         while group or self._must_reload:
             if self._must_reload:
                 await self._load()
-            image, records, decided = self._decide(group)
-            if records:
-                try:
-                    await self._append(image, records)
-                except StaleVersion:
-                    attempts += 1
-                    if attempts == _MAX_ATTEMPTS:
-                        raise KafkaError(
-                            ErrorCode.REQUEST_TIMED_OUT,
-                            "Other brokers are changing the metadata all the time.",
-                        ) from None
-                    continue
+            try:
+                async with self._one_change():
+                    image, records, decided = self._decide(group)
+                    if records:
+                        await self._append(image, records)
+            except StaleVersion:
+                attempts += 1
+                if attempts == _MAX_ATTEMPTS:
+                    raise KafkaError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        "Other brokers are changing the metadata all the time.",
+                    ) from None
+                continue
             for submission in group[:decided]:
                 _answer(submission, self.image)
             del group[:decided]
@@ -209,29 +218,26 @@ class Metadata:
         return image, records, len(group)
 
     async def _append(self, image: ClusterImage, records: Sequence[Record]) -> None:
-        self._in_store_call = True
         try:
             if self.controller_epoch is None:
                 raise StaleControllerEpoch
             version = await self._store.append(records, self.image.version, self.controller_epoch)
             assert version == image.version, "one append is one version"
-            self._publish(image, records)
+            await self._publish(image, records)
         except StaleControllerEpoch:
             raise
         except BaseException:
             # The image is stale, or it is unknown whether the records were appended.
             self._must_reload = True
             raise
-        finally:
-            self._store_call_ended()
 
     async def _load(self) -> None:
-        self._in_store_call = True
         # Who asks from here on may have been answered after the store was read.
         refreshing, self._refreshing = self._refreshing, []
         self._must_reload = False
         try:
-            self._receive(await self._store.load(self.image.version))
+            async with self._one_change():
+                await self._receive(await self._store.load(self.image.version))
             for waiter in refreshing:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -239,8 +245,6 @@ class Metadata:
             self._must_reload = True
             self._refreshing += refreshing
             raise
-        finally:
-            self._store_call_ended()
 
     def _end_refreshes(self, error: KafkaError) -> None:
         refreshing, self._refreshing = self._refreshing, []
@@ -248,40 +252,55 @@ class Metadata:
             if not waiter.done():
                 waiter.set_exception(KafkaError(error.code, error.message))
 
-    def _store_call_ended(self) -> None:
-        self._in_store_call = False
-        arrived, self._deferred_changes = self._deferred_changes, []
-        for changes in arrived:
-            self._receive(changes)
-
     # --- Following the log -------------------------------------------------------------------------------
 
     def _on_changes(self, changes: Changes) -> None:
-        if self._in_store_call:
-            self._deferred_changes.append(changes)
-        else:
-            self._receive(changes)
+        self._arrived.append(changes)
+        # Whoever makes a change takes with it what arrives meanwhile.
+        if not self._closed and not self._changing.locked():
+            self._background.start(self._receive_arrived(), "metadata changes")
 
-    def _receive(self, changes: Changes) -> None:
+    async def _receive_arrived(self) -> None:
+        async with self._one_change():
+            pass
+
+    @asynccontextmanager
+    async def _one_change(self) -> AsyncIterator[None]:
+        """Nobody else changes the image meanwhile; at its end, what arrived from other brokers is applied."""
+        async with self._changing:
+            try:
+                yield
+            finally:
+                while self._arrived and not self._closed:
+                    await self._receive(self._arrived.pop(0))
+
+    async def _receive(self, changes: Changes) -> None:
         if changes.version <= self.image.version:
             return
         if changes.after_version == self.image.version:
-            self._publish(self.image.apply_all(changes.records, version=changes.version), changes.records)
+            image = self.image.apply_all(changes.records, version=changes.version)
+            await self._publish(image, changes.records)
         elif changes.after_version == 0:
             # The records in between were compacted away: listeners get equivalent ones.
             image = EMPTY_IMAGE.apply_all(changes.records, version=changes.version)
-            self._publish(image, difference(self.image, image))
+            await self._publish(image, difference(self.image, image))
         else:
             self._must_reload = True
             self._start_work()
 
-    def _publish(self, image: ClusterImage, records: Sequence[Record]) -> None:
+    async def _publish(self, image: ClusterImage, records: Sequence[Record]) -> None:
+        work = self.make_ready(self.image, image)
+        if work is not None:
+            await work
         before, self.image = self.image, image
         for listener in self._listeners:
             listener(before, image, records)
         if self._next_change is not None:
             self._next_change.set_result(None)
             self._next_change = None
+        work = self.clear_up()
+        if work is not None:
+            await work
 
 
 def _answer(submission: _Submission, image: ClusterImage) -> None:

@@ -1,14 +1,14 @@
 """All replicas of this node: found by name or id, made and dropped as the cluster's image says.
 
-Invariant: the event-loop thread owns everything here. Flushing goes to an executor, and so does making the
-directories of topics with many partitions before they exist; nothing else leaves the loop.
+Invariant: the event-loop thread owns everything here. Flushing goes to an executor, and so does making and
+renaming directories, before and after ``apply``; nothing else leaves the loop.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from moldau.base.clock import Clock, SystemClock, stopwatch
 from moldau.base.names import TopicPartition, Uuid
@@ -23,11 +23,16 @@ from moldau.replication.partition import Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.replication.throttle import is_throttled
 from moldau.storage.directory.logs import Logs
+from moldau.storage.directory.preparation import RetirementJob
 from moldau.storage.log.log import Log, LogConfig
 
 log = logging.getLogger("moldau.replication")
 
 _DRAIN_LOOK_SECONDS = 0.005
+
+
+class _Job(Protocol):
+    def run(self) -> None: ...
 
 
 class DirectoryUse(NamedTuple):
@@ -110,6 +115,8 @@ class Replicas:
         self._background = background
         self._topic_values = topic_values
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
+        #: The directories of what this node has no more.
+        self._retiring: list[RetirementJob] = []
         #: What this node had and has no more, until checkpoints do not name it.
         self._left: list[TopicPartition] = []
         self._forgetting = False
@@ -150,6 +157,54 @@ class Replicas:
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return _partition_of(known, partition)
+
+    def make_ready(self, old: ClusterImage, new: ClusterImage) -> Awaitable[None] | None:
+        """Before ``apply``: the directories of partitions that this node is to have, made off the loop.
+
+        None when there are none. What goes wrong shows when ``apply`` opens them.
+        """
+        if old is EMPTY_IMAGE or old.topics_by_id is new.topics_by_id:
+            return None
+        added = [
+            (TopicPartition(image.name, index), topic_id)
+            for topic_id, image in new.topics_by_id.items()
+            if old.topics_by_id.get(topic_id) is not image
+            for index in self._not_here(topic_id, image)
+        ]
+        return self._make_directories(added) if added else None
+
+    def _not_here(self, topic_id: Uuid, image: TopicImage) -> Iterator[int]:
+        """The partitions that this node is to have a replica of, and has not."""
+        topic = self.by_id.get(topic_id)
+        held = [] if topic is None else topic.partitions
+        for index, described in enumerate(image.partitions):
+            if self._node_id in described.replicas and (index >= len(held) or held[index] is None):
+                yield index
+
+    async def _make_directories(self, added: Sequence[tuple[TopicPartition, Uuid]]) -> None:
+        forgetting = self._logs.begin_forgetting(topic_partition for topic_partition, _ in added)
+        creation = self._logs.begin_creation(added)
+        await self._in_executor([*forgetting, creation])
+        for job in forgetting:
+            self._logs.finish_checkpoint(job)
+        self._logs.finish_creation(creation)
+
+    def clear_up(self) -> Awaitable[None] | None:
+        """After ``apply``: the directories of what this node has no more get other names, off the loop."""
+        return self._rename_retiring() if self._retiring else None
+
+    async def _rename_retiring(self) -> None:
+        jobs, self._retiring = self._retiring, []
+        await self._in_executor(jobs)
+        for job in jobs:
+            self._logs.finish_deletion(job)
+
+    async def _in_executor(self, jobs: Sequence[_Job]) -> None:
+        def run_all() -> None:
+            for job in jobs:
+                job.run()
+
+        await asyncio.get_running_loop().run_in_executor(self._executor, run_all)
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
         """Follows the image: topics that are new, gone, wider, or with other configs.
@@ -289,14 +344,14 @@ class Replicas:
         Returns why the disk or the system does not allow it.
         """
         job = self._logs.begin_preparation(topic, topic_id, partitions)
-        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        await self._in_executor([job])
         self._logs.finish_preparation(job)
         return job.error
 
     async def forget_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Before partitions are created: checkpoints no longer name deleted ones of the same names."""
         for job in self._logs.begin_forgetting(partitions):
-            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            await self._in_executor([job])
             self._logs.finish_checkpoint(job)
 
     def _forget_left(self) -> None:
@@ -344,7 +399,9 @@ class Replicas:
         partition.leading = None
         if any(each.has_checkpointed(partition.topic_partition) for each in self._logs.online):
             self._left.append(partition.topic_partition)
-        self._logs.delete(partition.topic_partition)
+        retirement = self._logs.begin_deletion(partition.topic_partition)
+        if retirement is not None:
+            self._retiring.append(retirement)
         partition.log = None
         self._role_changed(partition)
         partition.notify()

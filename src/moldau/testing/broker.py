@@ -326,6 +326,8 @@ class Broker:
 
         async def append() -> int:
             if topic not in self.node.replicas.by_name:
+                await self.node.metadata.refresh()  # it may be new, and known elsewhere already
+            if topic not in self.node.replicas.by_name:
                 await create_topic(self.node, topic, _BROKERS_DEFAULT)
             found = self.node.replicas.find(topic, partition)
             return found.append(memoryview(batch), 1, now_ms, 13).base_offset

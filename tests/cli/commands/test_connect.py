@@ -136,7 +136,10 @@ def test_connectors_of_a_killed_worker_move(broker, tmp_path: Path) -> None:
             config = {"connector.class": "FileStreamSource", "file": str(tmp_path / name), "topic": name}
             body = {"name": name, "config": config}
             assert httpx.post(f"{two}/connectors", json=body, timeout=60).status_code == 201
-        wait_until(lambda: len(set(owners(two).values())) == 2 and len(owners(two)) == len(names))
+        wait_until(
+            lambda: len(set(owners(two).values())) == 2 and len(owners(two)) == len(names),
+            lambda: httpx.get(f"{two}/connectors", params={"expand": "status"}, timeout=60).json(),
+        )
         wait_until(lambda: all(name in broker.topics() and broker.records(name) for name in names))
         wait_until(
             lambda: all(

@@ -1,10 +1,13 @@
-"""Directories that are made before their partitions exist: taken by a rename, removed when nobody does."""
+"""Directories of partitions that are made and taken away in another thread, while the logs are in use."""
 
 import errno
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from moldau.base.names import TopicPartition
+from moldau.protocol.errors import KafkaError
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log.log import LogConfig
@@ -105,3 +108,142 @@ def test_a_disk_that_fails_meanwhile(make_node: Any, make_batch: MakeBatch) -> N
     logs.create(TopicPartition("many", 0), MANY_ID, CONFIG).append(make_batch(), 0, NOW)
     logs.step(FAR)
     assert left(files, "/data") == []
+
+
+class TestPartitionsThatTheMetadataHas:
+    def test_they_are_opened_in_the_directories_that_a_job_has_made(
+        self, node: Any, files: Files, directory: str, make_batch: MakeBatch
+    ) -> None:
+        partitions = [TopicPartition("many", number) for number in range(3)]
+        prepare(node.logs, 1)
+        job = node.logs.begin_creation([(each, MANY_ID) for each in partitions])
+        job.run()
+        node.logs.finish_creation(job)
+        assert left(files, directory) == []
+        for each in partitions:
+            assert node.logs.get(each) is None
+            node.logs.create(each, MANY_ID, CONFIG).append(make_batch(), 0, NOW)
+        for start in (node.kill, node.restart):
+            start()
+            assert [node.logs.get(each).log_end_offset for each in partitions] == [1, 1, 1]
+
+    def test_one_whose_directory_cannot_be_made_is_not_tried_again(self, make_node: Any) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/data"]).logs
+        partitions = [TopicPartition("many", number) for number in range(2)]
+
+        def second_fails(name: str, path: str) -> None:
+            if name == "make_directory" and path.endswith("many-1"):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        files.faults.on_operation = second_fails
+        job = logs.begin_creation([(each, MANY_ID) for each in partitions])
+        job.run()
+        logs.finish_creation(job)
+        files.faults.on_operation = None
+        logs.create(partitions[0], MANY_ID, CONFIG)
+        with pytest.raises(KafkaError, match="many-1 cannot be created: .*No space left"):
+            logs.create(partitions[1], MANY_ID, CONFIG)
+        assert logs.get(partitions[1]) is None
+        logs.create(partitions[1], MANY_ID, CONFIG)
+
+    def test_a_name_that_is_in_use_is_left_alone(self, node: Any, make_batch: MakeBatch) -> None:
+        """Of a topic that goes in the same change, its data is there until it has gone."""
+        used = TopicPartition("many", 0)
+        other = bytes(reversed(MANY_ID))
+        node.logs.create(used, other, CONFIG).append(make_batch(), 0, NOW)
+        job = node.logs.begin_creation([(used, MANY_ID)])
+        job.run()
+        node.logs.finish_creation(job)
+        assert job.directories == {}
+        node.kill()
+        assert node.logs.get(used).log_end_offset == 1
+        assert node.logs.get(used).topic_id == other
+
+    def test_a_directory_of_another_topic_or_on_a_failed_disk_is_not_used(self, make_node: Any) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/a", "/b"]).logs
+        partitions = [TopicPartition("many", number) for number in range(2)]
+        job = logs.begin_creation([(each, MANY_ID) for each in partitions])
+        job.run()
+        logs.finish_creation(job)
+        assert [each.log_directory.path for each in job.directories.values()] == ["/a", "/b"]
+        logs.failure_in(logs.directories[1])("/b/many-1", OSError(errno.EIO, "I/O error"))
+        assert logs.create(partitions[1], MANY_ID, CONFIG).directory == "/a/many-1"
+        other = bytes(reversed(MANY_ID))
+        assert logs.create(partitions[0], other, CONFIG).topic_id == other
+
+    @pytest.mark.parametrize("wanted", [0, 1])
+    def test_a_directory_was_chosen_by_a_request_meanwhile(self, make_node: Any, wanted: int) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/a", "/b"]).logs
+        orders = TopicPartition("many", 0)
+        job = logs.begin_creation([(orders, MANY_ID)])
+        logs.wanted[orders] = logs.directories[wanted]
+        job.run()
+        logs.finish_creation(job)
+        assert logs.create(orders, MANY_ID, CONFIG).directory == f"{logs.directories[wanted].path}/many-0"
+        assert logs.wanted == {}
+        assert not files.exists(f"{logs.directories[1 - wanted].path}/many-0")
+
+
+class TestPartitionsThatAreNoMore:
+    PAID = TopicPartition("paid", 0)
+
+    def test_the_log_is_out_of_use_at_once_and_its_directory_goes_later(
+        self, node: Any, files: Files, directory: str, make_batch: MakeBatch
+    ) -> None:
+        log = node.logs.create(self.PAID, MANY_ID, CONFIG)
+        log.append(make_batch(), 0, NOW)
+        job = node.logs.begin_deletion(self.PAID)
+        assert (node.logs.get(self.PAID), log.offline) == (None, "it was deleted")
+        assert files.exists(f"{directory}/paid-0")
+        job.run()
+        node.logs.finish_deletion(job)
+        assert not files.exists(f"{directory}/paid-0")
+        assert len(left(files, directory)) == 1
+        node.logs.step(FAR)
+        assert left(files, directory) == []
+
+    def test_one_of_the_same_name_may_come_before_the_job_has_run(
+        self, node: Any, files: Files, directory: str, make_batch: MakeBatch
+    ) -> None:
+        node.logs.create(self.PAID, MANY_ID, CONFIG).append(make_batch(), 0, NOW)
+        job = node.logs.begin_deletion(self.PAID)
+        other = bytes(reversed(MANY_ID))
+        creation = node.logs.begin_creation([(self.PAID, other)])
+        creation.run()
+        node.logs.finish_creation(creation)
+        again = node.logs.create(self.PAID, other, CONFIG)
+        again.append(make_batch(), 0, NOW)
+        again.append(make_batch(), 0, NOW)
+        job.run()
+        node.logs.finish_deletion(job)
+        assert len(left(files, directory)) == 1
+        node.kill()
+        assert node.logs.get(self.PAID).log_end_offset == 2
+
+    def test_a_broker_that_stops_renames_first(self, node: Any, files: Files, directory: str) -> None:
+        node.logs.create(self.PAID, MANY_ID, CONFIG)
+        node.logs.begin_deletion(self.PAID)
+        node.restart()
+        assert node.logs.get(self.PAID) is None
+        assert len(left(node.files, directory)) == 1
+
+    def test_a_directory_that_has_gone_or_stays(self, make_node: Any) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/data"]).logs
+        logs.create(self.PAID, MANY_ID, CONFIG)
+        job = logs.begin_deletion(self.PAID)
+
+        def refuse(name: str, path: str) -> None:
+            if name == "rename":
+                raise OSError(errno.EIO, "I/O error", path)
+
+        files.faults.on_operation = refuse
+        job.run()
+        logs.finish_deletion(job)
+        files.faults.on_operation = None
+        assert job.target is None
+        assert files.exists("/data/paid-0")
+        assert logs.begin_deletion(self.PAID) is None

@@ -19,7 +19,15 @@ from moldau.storage.directory.directories import claim_directories, name_full_di
 from moldau.storage.directory.future_logs import settle
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed_path
 from moldau.storage.directory.lost_partitions import LostPartitionError, refuse_to_begin_empty
-from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_directories
+from moldau.storage.directory.preparation import (
+    CreationJob,
+    NewDirectory,
+    PreparationJob,
+    PreparedDirectory,
+    RetirementJob,
+    prepared_directories,
+    spread,
+)
 from moldau.storage.errors import CorruptFileError, LostFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
@@ -70,6 +78,10 @@ class Logs:
         self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
         self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
+        #: Directories that are there for ``create``.
+        self._new: dict[TopicPartition, NewDirectory] = {}
+        #: Directories of deleted partitions that may still have their old names.
+        self._retiring: dict[TopicPartition, RetirementJob] = {}
         #: Where partitions are to be that this broker does not have yet.
         self.wanted: dict[TopicPartition, LogDirectory] = {}
 
@@ -241,41 +253,82 @@ class Logs:
             raise
 
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """An empty log in the directory with the fewest partitions."""
+        """An empty log, in the directory that a job has made for it, or in one that is made now."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
+        new = self._new.pop(topic_partition, None)
+        if new is not None and not self._still_fits(new, topic_partition, topic_id):
+            new = None
+        if new is None:
+            new = self._choose_new(topic_partition, topic_id)
+            if new.log_directory.has_checkpointed(topic_partition):
+                self._checkpoint_now(new.log_directory)
+            self._finish_retiring(topic_partition)
+            new.make(self._files)
+        path = new.path
+        to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
+        try:
+            if new.error is not None:
+                raise new.error
+            created = create_log(self._files, to_open, self.failure_in(new.log_directory), file_exists=True)
+        except OSError as error:
+            logger.error("%s cannot be created: %s", path, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
+        self._register(created, new.log_directory)
+        return created
+
+    def _still_fits(self, new: NewDirectory, topic_partition: TopicPartition, topic_id: Uuid) -> bool:
+        """Whether nothing has come in between since a job began to make the directory."""
+        if new.topic_id != topic_id or new.log_directory.offline is not None:
+            return False
+        if self.wanted.get(topic_partition, new.log_directory) is new.log_directory:
+            self.wanted.pop(topic_partition, None)
+            return True
+        if new.error is None:
+            self._retire(new.path)
+        return False
+
+    def _choose_new(
+        self, topic_partition: TopicPartition, topic_id: Uuid, chosen: LogDirectory | None = None
+    ) -> NewDirectory:
+        """What ``create`` will open: where it is wanted, or prepared, or ``chosen``, or has most room."""
         prepared = self._prepared.pop((topic_partition, topic_id), None)
         wanted = self.wanted.pop(topic_partition, None)
         if prepared is not None and prepared.log_directory.offline is not None:
             prepared = None
         if wanted is not None and wanted.offline is None:
-            log_directory, prepared = wanted, None
-        else:
-            log_directory = self.directory_for_new_partition() if prepared is None else prepared.log_directory
-        path = f"{log_directory.path}/{topic_partition}"
-        if log_directory.has_checkpointed(topic_partition):
-            self._checkpoint_now(log_directory)
-        to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
-        try:
-            is_prepared = prepared is not None and not self._files.exists(path)
-            if prepared is not None and is_prepared:
-                self._files.rename(prepared.path, path)
-            else:
-                self._files.make_directory(path)
-                checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
-            created = create_log(
-                self._files, to_open, self.failure_in(log_directory), file_exists=is_prepared
-            )
-        except OSError as error:
-            logger.error("%s cannot be created: %s", path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
-        self._register(created, log_directory)
-        return created
+            chosen, prepared = wanted, None
+        elif prepared is not None:
+            chosen = prepared.log_directory
+        log_directory = chosen or self.directory_for_new_partition()
+        return NewDirectory(log_directory, f"{log_directory.path}/{topic_partition}", topic_id, prepared)
+
+    def begin_creation(self, partitions: Sequence[tuple[TopicPartition, Uuid]]) -> CreationJob:
+        """A job that makes the directories of new partitions in another thread, before ``create``.
+
+        Not of those whose name is in use: they are made when it is free.
+        """
+        free = {
+            topic_partition: topic_id
+            for topic_partition, topic_id in partitions
+            if topic_partition not in self._directory_by_partition and topic_partition not in self._retiring
+        }
+        places = spread(free, self.online, self._directory_by_partition.values()) if self.online else ()
+        return CreationJob(
+            self._files,
+            {
+                topic_partition: self._choose_new(topic_partition, free[topic_partition], log_directory)
+                for topic_partition, log_directory in places
+            },
+        )
+
+    def finish_creation(self, job: CreationJob) -> None:
+        self._new |= job.directories
 
     def begin_preparation(self, topic: str, topic_id: Uuid, partitions: range) -> PreparationJob:
         """A job that creates the directories of new partitions in another thread."""
         wanted = [TopicPartition(topic, number) for number in partitions] if self.online else []
-        prepared = choose_directories(self._files, wanted, self.online, self._directory_by_partition.values())
-        return PreparationJob(self._files, topic_id, prepared)
+        places = spread(wanted, self.online, self._directory_by_partition.values())
+        return PreparationJob(self._files, topic_id, prepared_directories(self._files, places))
 
     def finish_preparation(self, job: PreparationJob) -> None:
         """``create`` will use the directories; ``discard_prepared`` removes those that it does not use."""
@@ -318,6 +371,7 @@ class Logs:
             self._rename_to_stray(topic_partition)
         if log_directory.has_checkpointed(topic_partition):
             self._checkpoint_now(log_directory)
+        self._finish_retiring(topic_partition)
         path = f"{log_directory.path}/{topic_partition}"
         now_ms = self._clock.now_ms()
         to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, log_start_offset, now_ms)
@@ -360,11 +414,46 @@ class Logs:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Takes a partition out of use; its files are removed by ``step`` after file.delete.delay.ms."""
-        deleted = self._logs.get(topic_partition)
-        config = LogConfig() if deleted is None else deleted.config
-        path = self._rename(topic_partition, DELETE_SUFFIX)
-        if path is not None:
-            self._removals.append((self._clock.now_ms() + config.file_delete_delay_ms, path))
+        job = self.begin_deletion(topic_partition)
+        if job is not None:
+            job.run()
+            self.finish_deletion(job)
+
+    def begin_deletion(self, topic_partition: TopicPartition) -> RetirementJob | None:
+        """Takes a partition out of use at once; the job, for another thread, takes its directory away."""
+        taken, log_directory = self._forget(topic_partition)
+        if log_directory is None:
+            return None
+        path = f"{log_directory.path}/{topic_partition}"
+        target = renamed_path(path, self._files.unique_hex(), DELETE_SUFFIX)
+        delay_ms = (LogConfig() if taken is None else taken.config).file_delete_delay_ms
+        job = RetirementJob(self._files, topic_partition, path, target, delay_ms)
+        self._retiring[topic_partition] = job
+        return job
+
+    def finish_deletion(self, job: RetirementJob) -> None:
+        if self._retiring.get(job.topic_partition) is job:
+            del self._retiring[job.topic_partition]
+        if job.target is not None:
+            self.remove_later(job.target, job.delay_ms)
+
+    def _finish_retiring(self, topic_partition: TopicPartition) -> None:
+        """The name of a partition is needed again before its directory was renamed elsewhere."""
+        job = self._retiring.get(topic_partition)
+        if job is not None:
+            job.run()
+
+    def _forget(self, topic_partition: TopicPartition) -> tuple[Log | None, LogDirectory | None]:
+        """A partition is no longer one of this node: its log, which may not be used, and where it is."""
+        taken = self._logs.pop(topic_partition, None)
+        log_directory = self._directory_by_partition.pop(topic_partition, None)
+        self.failed.pop(topic_partition, None)
+        self._lost.discard(topic_partition)
+        if log_directory is not None:
+            log_directory.forget(topic_partition)
+            if taken is not None:
+                taken.mark_offline("it was deleted")
+        return taken, log_directory
 
     def exchange(
         self, log: Log, log_directory: LogDirectory, opening: Callable[[Callable[[], None]], Log]
@@ -394,8 +483,25 @@ class Logs:
         self._removals.append((self._clock.now_ms() + delay_ms, path))
 
     def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
-        path = self._rename(topic_partition, STRAY_SUFFIX)
+        path = self._leave_to_a_person(topic_partition)
         logger.warning("%s is of a topic or replica that is no more, and is now %s", topic_partition, path)
+
+    def _leave_to_a_person(self, topic_partition: TopicPartition) -> str | None:
+        """Takes a partition out of use and keeps its files under a name that is never removed; the name."""
+        taken, log_directory = self._forget(topic_partition)
+        if log_directory is None:
+            return None
+        path = f"{log_directory.path}/{topic_partition}"
+        if taken is None and not self._files.exists(path):
+            return None
+        target = renamed_path(path, self._files.unique_hex(), STRAY_SUFFIX)
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            logger.error("%s cannot be renamed: %s", path, error)
+            return None
+        logger.info("%s renamed to %s", path, target)
+        return target
 
     def set_aside(self, topic_partition: TopicPartition) -> bool:
         """What is left of a log that cannot be used gets another name, so that a copy may begin anew.
@@ -406,7 +512,7 @@ class Logs:
         if reason is None:
             return False
         log_directory = self._directory_by_partition[topic_partition]
-        path = self._rename(topic_partition, STRAY_SUFFIX)
+        path = self._leave_to_a_person(topic_partition)
         if self._files.exists(f"{log_directory.path}/{topic_partition}"):
             self.failed[topic_partition] = reason
             self._directory_by_partition[topic_partition] = log_directory
@@ -414,28 +520,6 @@ class Logs:
         left = "" if path is None else f"; what is left of it is now {path}"
         logger.warning("%s is copied again from its leader: %s%s", topic_partition, reason, left)
         return True
-
-    def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
-        taken = self._logs.pop(topic_partition, None)
-        log_directory = self._directory_by_partition.pop(topic_partition, None)
-        self.failed.pop(topic_partition, None)
-        self._lost.discard(topic_partition)
-        if log_directory is None:
-            return None
-        log_directory.forget(topic_partition)
-        path = f"{log_directory.path}/{topic_partition}"
-        if taken is not None:
-            taken.mark_offline("it was deleted")
-        elif not self._files.exists(path):
-            return None
-        target = renamed_path(path, self._files.unique_hex(), suffix)
-        try:
-            self._files.rename(path, target)
-        except OSError as error:
-            logger.error("%s cannot be renamed: %s", path, error)
-            return None
-        logger.info("%s renamed to %s", path, target)
-        return target
 
     # -- maintenance
 
@@ -576,6 +660,8 @@ class Logs:
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = 0
     ) -> None:
         """Writes and flushes everything, and marks the directories that are online as cleanly shut down."""
+        for retirement in self._retiring.values():
+            retirement.run()
         in_use = ((log, self._directory_by_partition[log.topic_partition]) for log in self._logs.values())
         failed = close_logs(in_use, self._fail)
         for job in self.begin_checkpoint(high_watermarks or {}):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from moldau.base.names import TopicPartition
+from moldau.cluster.image import TopicImage
 from moldau.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -121,7 +122,8 @@ def partitions(cluster: Cluster) -> list[Any]:
 
 
 def settle(cluster: Cluster, words: list[str]) -> None:
-    """What Kafka's tool has done meanwhile because it took a second to start."""
+    """What Kafka's cluster has done meanwhile because its tool took a second to start."""
+    wait_until(lambda: all(is_there(cluster, each) for each in cluster.image.topics_by_id.values()))
     if "--verify" in words and any(name in words for name in ("lp.json", "bl.json")):
         wait_until(
             lambda: all(
@@ -131,6 +133,17 @@ def settle(cluster: Cluster, words: list[str]) -> None:
                 for each in cluster[broker_id].node.services.log_moves.futures_in(path)
             )
         )
+
+
+def is_there(cluster: Cluster, topic: TopicImage) -> bool:
+    """Whether every broker has made what it is to have of the topic."""
+    return all(
+        (found := cluster[broker_id].node.replicas.by_id.get(topic.topic_id)) is not None
+        and len(found.partitions) > each.partition
+        and found.partitions[each.partition] is not None
+        for each in topic.partitions
+        for broker_id in {*each.replicas} & {*cluster.running}
+    )
 
 
 def alike(line: str, places: bool) -> str:
