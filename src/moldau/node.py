@@ -22,7 +22,6 @@ from moldau.base.descriptors import (
     raise_descriptor_limit,
     share_descriptors,
 )
-from moldau.base.names import TopicPartition
 from moldau.base.new_ids import new_uuid
 from moldau.base.tasks import Background, Timers, new_event_loop
 from moldau.broker.access.entrances import entrances, exchange_certificates
@@ -67,6 +66,7 @@ from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
 from moldau.replication.throttle import ReplicationThrottle
 from moldau.storage.branches.branch import remove_unfinished_branches
+from moldau.storage.directory.directories import log_progress
 from moldau.storage.directory.logs import Logs
 from moldau.storage.directory.lost_partitions import refuse_to_begin_without_metadata
 from moldau.storage.files import Files
@@ -82,7 +82,6 @@ log = logging.getLogger("moldau.node")
 STOP_TIMEOUT_SECONDS = 5.0
 #: How long it waits before that for followers that shall lead from then on.
 DRAIN_SECONDS = 3.0
-_PROGRESS_SECONDS = 1.0
 _AFTER_START_SECONDS = 0.2
 _DESCRIPTOR_SECONDS = 1.0
 
@@ -198,25 +197,13 @@ class Node:
             accept_lost_files=self.settings.moldau_accept_lost_files,
             on_offline=lambda directory: self._directory_offline(),
         )
-        self.logs.open(self._progress())
+        self.logs.open(log_progress(self.clock))
         self._opened.append(self._close_logs)
         if image.cluster_id is None:
             accept = self.settings.moldau_accept_lost_files
             known = len(self.logs) + len(self.logs.failed)
             refuse_to_begin_without_metadata(self.logs.online, known, accept=accept)
         remove_unfinished_branches(self._files, self.logs, image.topics_by_id)
-
-    def _progress(self) -> Callable[[int, int, TopicPartition], None]:
-        """Logs how far the opening of many logs has come, at most once a second."""
-        logged_at = self.clock.monotonic()
-
-        def progress(done: int, total: int, topic_partition: TopicPartition) -> None:
-            nonlocal logged_at
-            if self.clock.monotonic() - logged_at >= _PROGRESS_SECONDS:
-                logged_at = self.clock.monotonic()
-                log.info("opened %d of %d logs, now at %s", done, total, topic_partition)
-
-        return progress
 
     def _build_ways_to_others(self) -> None:
         """Connections to the other brokers, and what goes over them to the controller."""
@@ -559,6 +546,7 @@ class Node:
 
     async def _close_logs(self) -> None:
         """Also after a start that failed: the next one need not recover what this one has checked."""
+        await self.metadata.close()  # no partition comes or goes from here on
         high_watermarks = self.replicas.high_watermarks() if hasattr(self, "replicas") else {}
         broker_epoch = self.broker_epoch if hasattr(self, "registration") else 0
 

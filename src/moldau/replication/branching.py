@@ -178,7 +178,7 @@ class Branching:
         config = LogConfig.from_values(values)
         partitions = []
         for index, (log_start_offset, end_offset) in enumerate(bounds):
-            directory = self._logs.directory_for_new_partition()
+            directory = self._logs.new_partitions.emptiest_directory()
             branch = Branch(self._files, directory, TopicPartition(name, index), topic_id)
             partitions.append(PartitionRestore(branch, config, log_start_offset, end_offset))
         return Restore(name, topic_id, partitions)

@@ -107,7 +107,7 @@ class LogMoves:
         partition = self._replicas.get(place)
         if partition is None:
             if exists:
-                self._logs.wanted[place] = directory
+                self._logs.new_partitions.wanted[place] = directory
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
         source = partition.log
         if source is None or source.offline is not None:

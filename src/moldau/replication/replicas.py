@@ -183,11 +183,11 @@ class Replicas:
 
     async def _make_directories(self, added: Sequence[tuple[TopicPartition, Uuid]]) -> None:
         forgetting = self._logs.begin_forgetting(topic_partition for topic_partition, _ in added)
-        creation = self._logs.begin_creation(added)
+        creation = self._logs.new_partitions.begin_creation(added)
         await self._in_executor([*forgetting, creation])
         for job in forgetting:
             self._logs.finish_checkpoint(job)
-        self._logs.finish_creation(creation)
+        self._logs.new_partitions.finish_creation(creation)
 
     def clear_up(self) -> Awaitable[None] | None:
         """After ``apply``: the directories of what this node has no more get other names, off the loop."""
@@ -343,9 +343,9 @@ class Replicas:
 
         Returns why the disk or the system does not allow it.
         """
-        job = self._logs.begin_preparation(topic, topic_id, partitions)
+        job = self._logs.new_partitions.begin_preparation(topic, topic_id, partitions)
         await self._in_executor([job])
-        self._logs.finish_preparation(job)
+        self._logs.new_partitions.finish_preparation(job)
         return job.error
 
     async def forget_deleted(self, partitions: Iterable[TopicPartition]) -> None:
@@ -370,7 +370,7 @@ class Replicas:
 
     def discard_prepared(self, topic_id: Uuid) -> None:
         """The topic is there, or will not be: what it did not need goes."""
-        self._logs.discard_prepared(topic_id)
+        self._logs.new_partitions.discard_prepared(topic_id)
 
     def _drop(self, topic: TopicReplicas) -> None:
         outs = Traffic(

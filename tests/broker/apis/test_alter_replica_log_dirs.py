@@ -62,4 +62,4 @@ def test_what_cannot_be_moved(ask: Ask) -> None:
     assert codes(ask(request("/nope", "orders", 0))) == [ErrorCode.LOG_DIR_NOT_FOUND]
     assert codes(ask(request("/b", "orders", 1), 1)) == [ErrorCode.REPLICA_NOT_AVAILABLE]
     assert codes(ask(request("/b", "nowhere", 0))) == [ErrorCode.REPLICA_NOT_AVAILABLE]
-    assert ask.broker.node.logs.wanted == {}, "only partitions that exist are remembered"
+    assert ask.broker.node.logs.new_partitions.wanted == {}, "only partitions that exist are remembered"

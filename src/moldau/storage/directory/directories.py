@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from moldau.base.clock import Clock
+from moldau.base.names import TopicPartition
 from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.directory.log_directory import LogDirectory, new_id
 from moldau.storage.errors import MAKE_ROOM, StorageError
@@ -17,6 +18,7 @@ logger = logging.getLogger("moldau.storage")
 
 #: With less the disk counts as full.
 _LITTLE_SPACE = 1024 * 1024
+_PROGRESS_SECONDS = 1.0
 
 OnFailure = Callable[[LogDirectory, str], None]
 Identities = dict[LogDirectory, MetaProperties | None]
@@ -67,6 +69,19 @@ def name_full_disks(directories: Sequence[LogDirectory]) -> None:
             message = "%s: the disk is full, %d bytes are left. What is there is served, and writes are "
             message += "refused until there is room. Next: %s"
             logger.error(message, directory.path, free, MAKE_ROOM)
+
+
+def log_progress(clock: Clock) -> Callable[[int, int, TopicPartition], None]:
+    """Logs how far the opening of many logs has come, at most once a second."""
+    logged_at = clock.monotonic()
+
+    def progress(done: int, total: int, topic_partition: TopicPartition) -> None:
+        nonlocal logged_at
+        if clock.monotonic() - logged_at >= _PROGRESS_SECONDS:
+            logged_at = clock.monotonic()
+            logger.info("opened %d of %d logs, now at %s", done, total, topic_partition)
+
+    return progress
 
 
 def _find_missing(

@@ -19,15 +19,8 @@ from moldau.storage.directory.directories import claim_directories, name_full_di
 from moldau.storage.directory.future_logs import settle
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed_path
 from moldau.storage.directory.lost_partitions import LostPartitionError, refuse_to_begin_empty
-from moldau.storage.directory.preparation import (
-    CreationJob,
-    NewDirectory,
-    PreparationJob,
-    PreparedDirectory,
-    RetirementJob,
-    prepared_directories,
-    spread,
-)
+from moldau.storage.directory.new_partitions import NewPartitions
+from moldau.storage.directory.preparation import RetirementJob
 from moldau.storage.errors import CorruptFileError, LostFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
@@ -77,13 +70,11 @@ class Logs:
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
-        self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
-        #: Directories that are there for ``create``.
-        self._new: dict[TopicPartition, NewDirectory] = {}
         #: Directories of deleted partitions that may still have their old names.
         self._retiring: dict[TopicPartition, RetirementJob] = {}
-        #: Where partitions are to be that this broker does not have yet.
-        self.wanted: dict[TopicPartition, LogDirectory] = {}
+        self.new_partitions = NewPartitions(
+            files, lambda: self.online, self._directory_by_partition, self._retiring, self.remove_later
+        )
 
     @property
     def clean_broker_epoch(self) -> int:
@@ -255,11 +246,9 @@ class Logs:
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """An empty log, in the directory that a job has made for it, or in one that is made now."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
-        new = self._new.pop(topic_partition, None)
-        if new is not None and not self._still_fits(new, topic_partition, topic_id):
-            new = None
+        new = self.new_partitions.take_made(topic_partition, topic_id)
         if new is None:
-            new = self._choose_new(topic_partition, topic_id)
+            new = self.new_partitions.choose(topic_partition, topic_id)
             if new.log_directory.has_checkpointed(topic_partition):
                 self._checkpoint_now(new.log_directory)
             self._finish_retiring(topic_partition)
@@ -275,82 +264,6 @@ class Logs:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
         self._register(created, new.log_directory)
         return created
-
-    def _still_fits(self, new: NewDirectory, topic_partition: TopicPartition, topic_id: Uuid) -> bool:
-        """Whether nothing has come in between since a job began to make the directory."""
-        if new.topic_id != topic_id or new.log_directory.offline is not None:
-            return False
-        if self.wanted.get(topic_partition, new.log_directory) is new.log_directory:
-            self.wanted.pop(topic_partition, None)
-            return True
-        if new.error is None:
-            self._retire(new.path)
-        return False
-
-    def _choose_new(
-        self, topic_partition: TopicPartition, topic_id: Uuid, chosen: LogDirectory | None = None
-    ) -> NewDirectory:
-        """What ``create`` will open: where it is wanted, or prepared, or ``chosen``, or has most room."""
-        prepared = self._prepared.pop((topic_partition, topic_id), None)
-        wanted = self.wanted.pop(topic_partition, None)
-        if prepared is not None and prepared.log_directory.offline is not None:
-            prepared = None
-        if wanted is not None and wanted.offline is None:
-            chosen, prepared = wanted, None
-        elif prepared is not None:
-            chosen = prepared.log_directory
-        log_directory = chosen or self.directory_for_new_partition()
-        return NewDirectory(log_directory, f"{log_directory.path}/{topic_partition}", topic_id, prepared)
-
-    def begin_creation(self, partitions: Sequence[tuple[TopicPartition, Uuid]]) -> CreationJob:
-        """A job that makes the directories of new partitions in another thread, before ``create``.
-
-        Not of those whose name is in use: they are made when it is free.
-        """
-        free = {
-            topic_partition: topic_id
-            for topic_partition, topic_id in partitions
-            if topic_partition not in self._directory_by_partition and topic_partition not in self._retiring
-        }
-        places = spread(free, self.online, self._directory_by_partition.values()) if self.online else ()
-        return CreationJob(
-            self._files,
-            {
-                topic_partition: self._choose_new(topic_partition, free[topic_partition], log_directory)
-                for topic_partition, log_directory in places
-            },
-        )
-
-    def finish_creation(self, job: CreationJob) -> None:
-        self._new |= job.directories
-
-    def begin_preparation(self, topic: str, topic_id: Uuid, partitions: range) -> PreparationJob:
-        """A job that creates the directories of new partitions in another thread."""
-        wanted = [TopicPartition(topic, number) for number in partitions] if self.online else []
-        places = spread(wanted, self.online, self._directory_by_partition.values())
-        return PreparationJob(self._files, topic_id, prepared_directories(self._files, places))
-
-    def finish_preparation(self, job: PreparationJob) -> None:
-        """``create`` will use the directories; ``discard_prepared`` removes those that it does not use."""
-        for topic_partition, prepared in job.directories.items():
-            self._prepared[topic_partition, job.topic_id] = prepared
-        if job.error is not None:
-            logger.warning("directories of a new topic could not be prepared: %s", job.error)
-            self.discard_prepared(job.topic_id)
-
-    def discard_prepared(self, topic_id: Uuid) -> None:
-        for key in [key for key in self._prepared if key[1] == topic_id]:
-            path = self._prepared.pop(key).path
-            if self._files.exists(path):
-                self._removals.append((self._clock.now_ms(), path))
-
-    def directory_for_new_partition(self) -> LogDirectory:
-        """The directory with the fewest partitions; KAFKA_STORAGE_ERROR when all are offline."""
-        online = self.online
-        if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory of this node is offline")
-        used = list(self._directory_by_partition.values()) if len(online) > 1 else []
-        return min(online, key=used.count)
 
     def adopt(
         self,
