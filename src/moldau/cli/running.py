@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from moldau.cli.output import note, shown
-from moldau.cli.session import servers_of_profile
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
@@ -35,19 +34,6 @@ class Kind(NamedTuple):
 
 PIPELINE = Kind("pipeline", "moldau pipeline")
 APPLICATION = Kind("application", "moldau streams")
-
-servers_option = click.option(
-    "-b",
-    "--bootstrap-servers",
-    "--bootstrap-server",
-    envvar="MOLDAU_BOOTSTRAP_SERVERS",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    callback=servers_of_profile,
-    metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster.",
-)
 
 
 def stop_options(command: _F) -> _F:

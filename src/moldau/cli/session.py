@@ -2,12 +2,12 @@
 
     @click.command()
     @cluster_command_options
-    def command(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+    def command(as_json: bool) -> None:
         async def work(cluster: Cluster) -> int: ...
-        found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+        found = connected(work)
 
 The options include ``--profile``, ``--command-config`` and ``-X``, so that every command reaches a cluster
-with TLS or SASL; ``connected`` finds their values in click's context.
+with TLS or SASL; ``connected`` finds their values, the brokers and the timeout in click's context.
 
 Invariant: only here an error of the client becomes one line with a next step. asyncio and the client are
 imported when a command runs, not before.
@@ -52,6 +52,8 @@ _NEXT_STEPS = {
 _COMMAND_CONFIG = "moldau.command_config"
 _PROPERTIES = "moldau.client_properties"
 _PROFILE = "moldau.profile"
+_SERVERS = "moldau.bootstrap_server"
+_TIMEOUT = "moldau.timeout_seconds"
 
 
 def _store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -176,42 +178,71 @@ def cluster_options(settings: Mapping[str, str], client_id: str) -> dict[str, An
         raise click.UsageError(error.message) from error
 
 
-_servers_option = click.option(
-    "-b",
-    "--bootstrap-server",
-    "--bootstrap-servers",
-    "bootstrap_server",
-    envvar="MOLDAU_BOOTSTRAP_SERVERS",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    callback=servers_of_profile,
-    metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster; Apache Kafka will do.",
-)
+def _store_servers(context: click.Context, parameter: click.Parameter, value: str) -> str | None:
+    servers = context.meta[_SERVERS] = servers_of_profile(context, parameter, value)
+    return servers
 
 
-def bootstrap_option(command: _F) -> _F:
-    """Adds the options with which a command reaches its cluster."""
-    return _servers_option(client_settings_options(command))
+def _servers_option(*, is_argument: bool) -> Callable[[_F], _F]:
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "bootstrap_server",
+        envvar="MOLDAU_BOOTSTRAP_SERVERS",
+        default="127.0.0.1:9092",
+        show_default=True,
+        show_envvar=True,
+        expose_value=is_argument,
+        callback=_store_servers,
+        metavar="HOST:PORT[,…]",
+        help="One or more brokers of the cluster; Apache Kafka will do.",
+    )
 
 
-timeout_option = click.option(
+#: Adds ``-b``, for a command that hands the address on.
+servers_option = _servers_option(is_argument=True)
+_timeout_option = click.option(
     "--timeout",
     "timeout_seconds",
     type=click.FloatRange(min=0.001),
     default=30.0,
     show_default=True,
+    expose_value=False,
+    callback=_store_in_context(_TIMEOUT),
     metavar="SECONDS",
     help="How long to wait for an answer.",
 )
+
+
+def bootstrap_option(command: _F) -> _F:
+    """Adds ``servers_option`` and the client's settings, for a command that starts what uses the cluster."""
+    return servers_option(client_settings_options(command))
+
+
+def connection_options(command: _F) -> _F:
+    """Adds what ``connected`` reads: brokers, ``--timeout`` and the client's settings."""
+    return _timeout_option(_servers_option(is_argument=False)(client_settings_options(command)))
+
+
+def bootstrap_server() -> str:
+    """The brokers that the running command was given."""
+    servers: str = click.get_current_context().meta[_SERVERS]
+    return servers
+
+
+def timeout_ms() -> int:
+    """How long the running command waits for an answer."""
+    seconds: float = click.get_current_context().meta[_TIMEOUT]
+    return max(1, round(seconds * 1000))
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs, not a table.")
 
 
 def cluster_command_options(command: _F) -> _F:
-    """Adds the options of every command that asks a cluster: ``--json``, ``--timeout`` and the connection."""
-    return json_option(timeout_option(bootstrap_option(command)))
+    """Adds the options of every command that asks a cluster: ``--json`` and the connection."""
+    return json_option(connection_options(command))
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:
@@ -225,25 +256,20 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def connected(
-    bootstrap_server: str,
-    work: Callable[["Cluster"], Awaitable[_T]],
-    *,
-    timeout_seconds: float = 30.0,
-) -> _T:
-    """Runs ``work`` with a cluster; an error becomes one line and exit code 1."""
+def connected(work: Callable[["Cluster"], Awaitable[_T]]) -> _T:
+    """Runs ``work`` with the cluster of ``connection_options``; an error becomes one line and exit code 1."""
     from moldau.client.transport.cluster import Cluster
 
     options = cluster_options(client_settings(), "moldau-cli")
 
     async def connect_and_work() -> _T:
-        timeout_ms = max(1, round(timeout_seconds * 1000))
+        patience = timeout_ms()
         timeouts = {
-            "request_timeout_ms": timeout_ms,
-            "connect_timeout_ms": min(timeout_ms, 10_000),
-            "api_timeout_ms": timeout_ms,
+            "request_timeout_ms": patience,
+            "connect_timeout_ms": min(patience, 10_000),
+            "api_timeout_ms": patience,
         }
-        async with await Cluster.open(bootstrap_server, **(timeouts | options)) as cluster:
+        async with await Cluster.open(bootstrap_server(), **(timeouts | options)) as cluster:
             return await work(cluster)
 
     return run(connect_and_work())

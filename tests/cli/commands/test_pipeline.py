@@ -223,7 +223,7 @@ def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineDirectory, tmp_p
 
 def test_the_child_is_told_everything(home: PipelineDirectory) -> None:
     given: dict[str, Any] = {
-        "bootstrap_servers": "here:9092",
+        "bootstrap_server": "here:9092",
         "master": "local[1]",
         "checkpoints": None,
         "metrics_port": 0,

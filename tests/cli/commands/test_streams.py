@@ -107,7 +107,7 @@ def test_a_reset_is_shown_before_it_is_done(tmp_path: Path) -> None:
 
 
 def test_the_background_gets_the_same_options() -> None:
-    given = {"bootstrap_servers": "h:1", "once": True, "detach": False, "conf": ("a=b",), "master": None}
+    given = {"bootstrap_server": "h:1", "once": True, "detach": False, "conf": ("a=b",), "master": None}
     command = child_command("words.py", "words", Path("/home"), given)
     assert command[command.index("--name") + 1] == "words"
     assert command[-3:] == ["--once", "--conf", "a=b"]

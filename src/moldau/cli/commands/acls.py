@@ -103,9 +103,7 @@ def principal_of(user: str) -> str:
 @click.option("--user", help="Only ACLs of this user.")
 @partial(resource_options, is_needed=False)
 @cluster_command_options
-def list_(
-    user: str | None, resource: Resource | None, as_json: bool, timeout_seconds: float, bootstrap_server: str
-) -> None:
+def list_(user: str | None, resource: Resource | None, as_json: bool) -> None:
     """List ACLs, all of them or those of a user or a resource."""
     wanted = AclFilter() if resource is None else AclFilter(resource[0], resource[1])
     if user is not None:
@@ -116,7 +114,7 @@ def list_(
 
         return await Access(cluster).list_acls(wanted)
 
-    found = sorted(connected(bootstrap_server, work, timeout_seconds=timeout_seconds))
+    found = sorted(connected(work))
     if as_json:
         print_json([acl_object(acl) for acl in found])
     elif not found:
@@ -169,7 +167,7 @@ def _rule_options(command: Callable[..., None]) -> Any:
 @acls.command("add")
 @_rule_options
 @cluster_command_options
-def add(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def add(wanted: list[Acl], as_json: bool) -> None:
     """Allow something, or deny it."""
 
     async def work(cluster: "Cluster") -> None:
@@ -177,14 +175,14 @@ def add(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_serv
 
         await Access(cluster).create_acls(wanted)
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)
     _report(wanted, "Added", as_json)
 
 
 @acls.command("remove")
 @_rule_options
 @cluster_command_options
-def remove(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def remove(wanted: list[Acl], as_json: bool) -> None:
     """Remove ACLs."""
 
     async def work(cluster: "Cluster") -> list[Acl]:
@@ -192,7 +190,7 @@ def remove(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_s
 
         return await Access(cluster).delete_acls([AclFilter(*acl) for acl in wanted])
 
-    _report(connected(bootstrap_server, work, timeout_seconds=timeout_seconds), "Removed", as_json)
+    _report(connected(work), "Removed", as_json)
 
 
 def _report(changed: list[Acl], verb: str, as_json: bool) -> None:
@@ -219,22 +217,14 @@ def sentence(acl: Acl) -> str:
 @click.option("--host", default="127.0.0.1", show_default=True, help="From where.")
 @resource_options
 @cluster_command_options
-def check(
-    user: str,
-    operation: str,
-    host: str,
-    resource: Resource,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def check(user: str, operation: str, host: str, resource: Resource, as_json: bool) -> None:
     """Say whether somebody may do something, and which rule decides; exit code 1 for a no."""
     kind, name, _ = resource
 
     async def work(cluster: "Cluster") -> Authorizer:
         return await _authorizer(cluster)
 
-    authorizer = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    authorizer = connected(work)
     decision = authorizer.decide(principal_of(user), host, Operation[operation.upper()], kind, name)
     reason = _REASONS[decision.rule] if isinstance(decision.rule, str) else sentence(decision.rule)
     if as_json:

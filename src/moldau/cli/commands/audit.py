@@ -48,15 +48,7 @@ def _check_id(context: click.Context, parameter: click.Parameter, value: str) ->
     "--most", type=click.IntRange(min=1), default=5_000_000, show_default=True, help="Ids kept in memory."
 )
 @cluster_command_options
-def audit(
-    topic: str,
-    processed: Path,
-    where: str,
-    most: int,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def audit(topic: str, processed: Path, where: str, most: int, as_json: bool) -> None:
     """Read a topic up to its present end, and name the records that were not processed.
 
     \b
@@ -74,7 +66,7 @@ def audit(
         async def work(cluster: "Cluster") -> None:
             await _read(cluster, topic, where, found)
 
-        connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+        connected(work)
     except TooManyIds as error:
         raise click.ClickException(f"{error}. Next: raise --most, where there is memory for it") from None
     _show(found, as_json)

@@ -114,8 +114,6 @@ def create(
     user: str | None,
     ca: str | None,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Save what is new since the last run: records, offsets of groups, schemas, ACLs, quotas, configs.
 
@@ -144,7 +142,7 @@ def create(
         )
 
     with bar:
-        run = _said(lambda: connected(bootstrap_server, work, timeout_seconds=timeout_seconds))
+        run = _said(lambda: connected(work))
     if as_json:
         print_json(summary(run))
         return
@@ -273,8 +271,6 @@ def restore(
     user: str | None,
     ca: str | None,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Make the topics of a backup again: the same records at the same offsets.
 
@@ -309,7 +305,7 @@ def restore(
         return await _restore(cluster, store, chosen, options, parts, lambda n: bar.advance(task, n))
 
     with bar:
-        done, counts = _said(lambda: connected(bootstrap_server, work, timeout_seconds=timeout_seconds))
+        done, counts = _said(lambda: connected(work))
     if "schemas" in parts and registry is not None:
         counts["schemas"] = _restore_schemas(store, chosen, registry, user, ca)
     _print_restored(chosen, done, counts, as_json)

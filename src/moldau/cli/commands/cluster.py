@@ -38,7 +38,7 @@ for _command in (add, drain, rebalance, move, elect, restart):
 
 @cluster.command(short_help="Brokers, their leaders and replicas, and the controller.")
 @cluster_command_options
-def status(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def status(as_json: bool) -> None:
     """Show every broker with the partitions it leads and holds, and how many are not as they should be.
 
     \b
@@ -46,7 +46,7 @@ def status(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None
       moldau cluster status
       moldau cluster status -b 127.0.0.1:9093 --json
     """
-    described, topics = connected(bootstrap_server, _described, timeout_seconds=timeout_seconds)
+    described, topics = connected(_described)
     rows = _broker_rows(described, topics)
     summary = _summary(topics)
     if as_json:
@@ -63,7 +63,7 @@ def status(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None
 
 @cluster.command(short_help="Why partitions are offline or under-replicated, and what to do.")
 @cluster_command_options
-def why(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def why(as_json: bool) -> None:
     """Say in words what is offline or under-replicated, and what to do about it; exit code 1 if anything is.
 
     \b
@@ -72,7 +72,7 @@ def why(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """
     from moldau.reports.cluster_why import reasons
 
-    described, topics = connected(bootstrap_server, _described, timeout_seconds=timeout_seconds)
+    described, topics = connected(_described)
     found = reasons(described, topics)
     if as_json:
         print_json([reason._asdict() for reason in found])

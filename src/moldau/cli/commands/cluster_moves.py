@@ -131,7 +131,7 @@ def move(partition: str, brokers: str, **options: Any) -> None:
 @click.command(short_help="Let the preferred replicas lead.")
 @click.argument("topics", nargs=-1)
 @cluster_command_options
-def elect(topics: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def elect(topics: tuple[str, ...], as_json: bool) -> None:
     """Let the preferred replica of every partition lead, of all topics or of those named.
 
     \b
@@ -156,7 +156,7 @@ def elect(topics: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
         moved = sum(error is None for error in outcomes.values())
         return before.led, (await _placements(cluster)).led, moved, refused
 
-    before, after, moved, refused = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    before, after, moved, refused = connected(work)
     if as_json:
         print_json({"moved": moved, "refused": refused, "leads_before": before, "leads_after": after})
     else:
@@ -250,7 +250,7 @@ def _run(plan: "Callable[[Layout], None]", options: dict[str, Any], needed: Sequ
         async with throttled(cluster, moves, options["throttle"]):
             return await _carry_out(cluster, moves, wait=True)
 
-    code = connected(options["bootstrap_server"], work, timeout_seconds=options["timeout_seconds"])
+    code = connected(work)
     if code:
         raise SystemExit(code)
 

@@ -62,8 +62,6 @@ def restart(
     wait_seconds: float,
     dry_run: bool,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Restart all brokers, or those named, the controller last; wait for full in-sync replicas in between.
 
@@ -90,7 +88,7 @@ def restart(
         await _elect_preferred(cluster)
         return done
 
-    done = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    done = connected(work)
     if as_json and not dry_run:
         print_json({"restarted": done})
     elif not dry_run:

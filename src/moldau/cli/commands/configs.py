@@ -57,8 +57,6 @@ def get(
     names: tuple[str, ...],
     show_all: bool,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Show the configs of a topic (or of a broker), and where each value comes from.
 
@@ -80,7 +78,7 @@ def get(
             raise outcome
         return outcome
 
-    entries = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    entries = connected(work)
     shown = [e for e in entries if show_all or names or not e.is_default]
     if as_json:
         print_json([entry_object(e) for e in shown])
@@ -104,8 +102,6 @@ def set_(
     group: str | None,
     client_metrics: str | None,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Set configs; the others stay as they are.
 
@@ -119,7 +115,7 @@ def set_(
     values = pairs(rest, "the argument")
     if not values:
         raise click.UsageError("nothing to set: name at least one NAME=VALUE")
-    _change(what, "SET", dict(values), timeout_seconds, bootstrap_server)
+    _change(what, "SET", dict(values))
     texts = [f"Set {name}={value}" for name, value in values.items()]
     _report_changes(what, texts, dict(values), as_json)
 
@@ -135,8 +131,6 @@ def unset(
     group: str | None,
     client_metrics: str | None,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Take configs back to their defaults.
 
@@ -150,7 +144,7 @@ def unset(
     if not names:
         raise click.UsageError("nothing to unset: name at least one config")
     what = resource(topic, broker, all_brokers, group, client_metrics)
-    _change(what, "DELETE", dict.fromkeys(names), timeout_seconds, bootstrap_server)
+    _change(what, "DELETE", dict.fromkeys(names))
     _report_changes(what, [f"Unset {name}" for name in names], dict.fromkeys(names), as_json)
 
 
@@ -216,13 +210,7 @@ def _report_changes(what: "ConfigResource", texts: list[str], values: dict[str, 
         echo(f"{text} on {resource_text(what)}")
 
 
-def _change(
-    what: "ConfigResource",
-    operation: str,
-    values: dict[str, Any],
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def _change(what: "ConfigResource", operation: str, values: dict[str, Any]) -> None:
     async def work(cluster: "Cluster") -> None:
         from moldau.client.admin.admin import Admin, raise_errors
         from moldau.client.admin.descriptions import ConfigChange, ConfigOperation
@@ -230,4 +218,4 @@ def _change(
         changes = [ConfigChange(name, ConfigOperation[operation], value) for name, value in values.items()]
         raise_errors(await Admin(cluster).incremental_alter_configs({what: changes}))
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)

@@ -17,7 +17,7 @@ from moldau.base.times import HOW_TO_WRITE, format_time, parse_time
 from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import echo, note
 from moldau.cli.reports.consume_table import consume_table
-from moldau.cli.session import bootstrap_option, connected, timeout_option
+from moldau.cli.session import connected, connection_options
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
@@ -65,8 +65,7 @@ class Shown:
 @click.option("--table", "as_table", is_flag=True, help="The last value of every key, without deleted ones.")
 @click.option("--raw", is_flag=True, help="Bytes as they are, also to a terminal.")
 @click.option("--committed", is_flag=True, help="Leave out what is not committed (read_committed).")
-@timeout_option
-@bootstrap_option
+@connection_options
 def consume(
     topic: str,
     start: str,
@@ -84,8 +83,6 @@ def consume(
     as_table: bool,
     raw: bool,
     committed: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Read the records of TOPIC.
 
@@ -124,7 +121,7 @@ def consume(
             cluster, dict.fromkeys(wanted, begin), maximum, follows, committed, format_record, until
         )
 
-    count = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    count = connected(work)
     if not count:
         note(f"No records from {start} on in {topic}" + ("" if as_of is None else f" as of {as_of}"))
 

@@ -40,9 +40,7 @@ def groups() -> None:
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; repeatable.")
 @click.option("--names", is_flag=True, help="Print the names alone, one in a line.")
 @cluster_command_options
-def list_groups(
-    states: tuple[str, ...], names: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
-) -> None:
+def list_groups(states: tuple[str, ...], names: bool, as_json: bool) -> None:
     """Show all groups, with their members and their lag.
 
     \b
@@ -74,7 +72,7 @@ def list_groups(
             rows.append(row)
         return rows
 
-    rows = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    rows = connected(work)
     if as_json:
         print_json([row["name"] for row in rows] if names else rows)
     elif names:
@@ -91,7 +89,7 @@ def list_groups(
 @groups.command("describe")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @cluster_command_options
-def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def describe(names: tuple[str, ...], as_json: bool) -> None:
     """Show state, members, and the offsets and lag of every partition.
 
     \b
@@ -105,10 +103,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
 
         return [await take_group_snapshot(cluster, name, 0) for name in names]
 
-    found = [
-        description(snapshot)
-        for snapshot in connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
-    ]
+    found = [description(snapshot) for snapshot in connected(work)]
     if as_json:
         print_json(found)
         return
@@ -205,14 +200,7 @@ def _print_description(group: dict[str, Any]) -> None:
     help="What 'moldau lag --history FILE' has seen of the group: its status over a longer time.",
 )
 @cluster_command_options
-def why(
-    name: str,
-    watch_seconds: float,
-    history: Path | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def why(name: str, watch_seconds: float, history: Path | None, as_json: bool) -> None:
     """Say in plain words why a group lags.
 
     \b
@@ -239,7 +227,7 @@ def why(
 
     from moldau.reports.group_lag import reasons
 
-    first, second = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    first, second = connected(work)
     found = reasons(first, second)
     if history is not None:
         from moldau.cli.reports.lag_history import status_over_time
@@ -274,16 +262,7 @@ def why(
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @cluster_command_options
-def reset(
-    name: str,
-    scopes: tuple[str, ...],
-    where: str,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def reset(name: str, scopes: tuple[str, ...], where: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Set where a group without members goes on reading.
 
     \b
@@ -312,7 +291,7 @@ def reset(
             await _commit(cluster, name, plan)
         return plan, committed
 
-    plan, _ = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    plan, _ = connected(work)
     done = "Would set" if dry_run else "Set"
     note(f"{done} {len(plan.offsets)} partition{'s' if len(plan.offsets) != 1 else ''} of group {name}")
 
@@ -392,9 +371,7 @@ async def _commit(cluster: "Cluster", name: str, plan: "NewOffsets") -> None:
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @cluster_command_options
-def delete(
-    names: tuple[str, ...], yes: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
-) -> None:
+def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Delete groups without members, with what they have committed.
 
     \b
@@ -411,7 +388,7 @@ def delete(
         outcomes = await Groups(cluster).delete(names)
         return {name: None if error is None else error.code.name for name, error in outcomes.items()}
 
-    outcomes = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    outcomes = connected(work)
     if as_json:
         print_json(
             [{"name": name, "deleted": error is None, "error": error} for name, error in outcomes.items()]

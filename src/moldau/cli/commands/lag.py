@@ -33,14 +33,7 @@ if TYPE_CHECKING:
 )
 @cluster_command_options
 def lag(
-    every: float,
-    looks: int | None,
-    history: Path | None,
-    host: str,
-    port: int | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
+    every: float, looks: int | None, history: Path | None, host: str, port: int | None, as_json: bool
 ) -> None:
     """Watch all consumer groups from outside, and say which do not keep up.
 
@@ -81,7 +74,7 @@ def lag(
             await server.close()
         _show(monitor, as_json)
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)
 
 
 def _say_changes(monitor: "LagMonitor", said: dict[str, str]) -> None:

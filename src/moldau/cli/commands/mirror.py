@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from moldau.cli.output import echo, log_to_stderr, note, print_json, print_table, size_text
-from moldau.cli.session import cluster_command_options, connected, json_option, run
+from moldau.cli.session import bootstrap_server, cluster_command_options, connected, json_option, run
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -344,13 +344,7 @@ async def _report(flows: "list[Flow]") -> None:
 @click.option("--from", "source", metavar="HOST:PORT", help="Their source, to show how far behind they are.")
 @_from_config_option
 @cluster_command_options
-def status_command(
-    source: str | None,
-    from_config: Path | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def status_command(source: str | None, from_config: Path | None, as_json: bool) -> None:
     """Show the mirrored topics of a cluster.
 
     \b
@@ -374,7 +368,7 @@ def status_command(
             for name, (state, origin) in sorted(states.items())
         ]
 
-    found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    found = connected(work)
     if as_json:
         print_json(found)
         return
@@ -389,13 +383,7 @@ def status_command(
 @click.argument("topics", nargs=-1, required=True)
 @click.option("--offset", metavar="P:N,…", help="Where partitions shall end; what is behind goes.")
 @cluster_command_options
-def promote_command(
-    topics: tuple[str, ...],
-    offset: str | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def promote_command(topics: tuple[str, ...], offset: str | None, as_json: bool) -> None:
     """Make mirrored topics ordinary ones, which producers may write to.
 
     They end where the mirror is, or at the offsets that are given. Transactions that are open there are
@@ -421,7 +409,7 @@ def promote_command(
             made.append(await promote(cluster, topic, ends))
         return made
 
-    found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    found = connected(work)
     if as_json:
         print_json([{"topic": each.topic, "ends": list(each.ends)} for each in found])
         return
@@ -438,13 +426,7 @@ def promote_command(
 @_from_config_option
 @cluster_command_options
 def demote_command(
-    topics: tuple[str, ...],
-    source: str,
-    source_alias: str,
-    from_config: Path | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
+    topics: tuple[str, ...], source: str, source_alias: str, from_config: Path | None, as_json: bool
 ) -> None:
     """Turn a flow round: topics of this cluster become mirrors of those of another one.
 
@@ -456,7 +438,7 @@ def demote_command(
     """
     properties = flow_properties(
         source=source,
-        target=bootstrap_server,
+        target=bootstrap_server(),
         topics=".*",
         exclude=None,
         groups=".*",
@@ -474,14 +456,14 @@ def demote_command(
             for topic in topics:
                 await demote(cluster, topic, flow, other)
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)
     if as_json:
         print_json([{"topic": topic, "source": source} for topic in topics])
         return
     for topic in topics:
         echo(
             f"{topic} is a mirror of {source} now: run "
-            f"`moldau mirror --from {source} --to {bootstrap_server}`"
+            f"`moldau mirror --from {source} --to {bootstrap_server()}`"
         )
 
 

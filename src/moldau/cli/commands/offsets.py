@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 @click.option("--committed", is_flag=True, help="End where open transactions begin (read_committed).")
 @cluster_command_options
 def offsets(
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
-    moment: str | None,
-    committed: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
+    topics: tuple[str, ...], partitions: tuple[int, ...], moment: str | None, committed: bool, as_json: bool
 ) -> None:
     """Show the first offset, the end offset and the number of records of each partition.
 
@@ -47,7 +41,7 @@ def offsets(
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         return await _rows(cluster, topics, partitions, timestamp, committed)
 
-    rows = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    rows = connected(work)
     if as_json:
         print_json(rows)
         return

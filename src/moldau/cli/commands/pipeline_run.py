@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import console, note, print_table
-from moldau.cli.running import PIPELINE, servers_option, start, until_asked
-from moldau.cli.session import pairs
+from moldau.cli.running import PIPELINE, start, until_asked
+from moldau.cli.session import pairs, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
@@ -140,7 +140,7 @@ def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
     from moldau.pipelines.running import RunOptions
 
     return RunOptions(
-        given["bootstrap_servers"],
+        given["bootstrap_server"],
         given["master"],
         home,
         pairs(given["options"], "--option"),
@@ -259,7 +259,7 @@ def child_command(
 ) -> list[str]:
     """The command that runs the same pipeline in the foreground of another process."""
     command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
-    command += ["--home", str(directory.path.parent), "--bootstrap-servers", given["bootstrap_servers"]]
+    command += ["--home", str(directory.path.parent), "--bootstrap-servers", given["bootstrap_server"]]
     for option in ("master", "checkpoints", "metrics_port"):
         if given[option] is not None:
             command += [f"--{option.replace('_', '-')}", str(given[option])]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import echo, print_json_line
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.session import cluster_command_options, connected, timeout_ms
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -24,14 +24,7 @@ _RETENTION_MS = 3_600_000
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="With --every: end after N times.")
 @cluster_command_options
-def probe(
-    topic: str,
-    every: float | None,
-    count: int | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def probe(topic: str, every: float | None, count: int | None, as_json: bool) -> None:
     """Write a record to every partition of a topic of its own, read it back, and say how long that took.
 
     The exit code is 1 when a record did not come back within --timeout.
@@ -51,7 +44,7 @@ def probe(
         rounds = 0
         well = True
         while True:
-            found = await probe_once(cluster, topic, timeout_seconds, _RETENTION_MS)
+            found = await probe_once(cluster, topic, timeout_ms() / 1000, _RETENTION_MS)
             well = found.well
             _say(found.described(), as_json)
             rounds += 1
@@ -59,7 +52,7 @@ def probe(
                 return well
             await asyncio.sleep(every)
 
-    if not connected(bootstrap_server, work, timeout_seconds=timeout_seconds):
+    if not connected(work):
         raise SystemExit(1)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from moldau.cli.output import note, print_json, progress, size_text
-from moldau.cli.session import cluster_command_options, connected, pairs
+from moldau.cli.session import cluster_command_options, connected, pairs, timeout_ms
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import RecordMetadata
@@ -69,8 +69,6 @@ def produce(
     linger_ms: float,
     batch_size: int,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Write records to TOPIC: each line of standard input is one.
 
@@ -85,7 +83,7 @@ def produce(
     line_format = _line_format(key, key_separator, null_value)
     fixed = tuple((name, value.encode()) for name, value in pairs(headers, "--header").items())
     written = _Written(topic)
-    timeout_ms = max(1, round(timeout_seconds * 1000))
+    patience_ms = timeout_ms()
 
     async def work(cluster: "Cluster") -> None:
         from moldau.client.producer.producer import Producer
@@ -98,15 +96,15 @@ def produce(
             linger_ms=linger_ms,
             batch_size_bytes=batch_size,
             max_request_bytes=_MAX_REQUEST_BYTES,
-            max_block_ms=timeout_ms,
-            delivery_timeout_ms=timeout_ms,
+            max_block_ms=patience_ms,
+            delivery_timeout_ms=patience_ms,
         ) as producer:
             items = _generated(count, size, line_format.key) if count else _read(file, whole, line_format)
             await _write(producer, topic, items, partition, fixed, written, count)
 
     if not count and file is sys.stdin.buffer and sys.stdin.isatty():
         note(f"Type records for {topic}, one in a line; end with Ctrl-D.")
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)
     if as_json:
         print_json(written.summary())
     else:

@@ -52,9 +52,7 @@ _role_argument = click.argument("role", callback=_name)
 _user_argument = click.argument("user")
 
 
-def _changed(
-    bootstrap_server: str, timeout_seconds: float, plan: Callable[[list[Acl]], of_acls.Change], as_json: bool
-) -> None:
+def _changed(plan: Callable[[list[Acl]], of_acls.Change], as_json: bool) -> None:
     """Reads the ACLs, makes the change, and says what it was."""
 
     async def work(cluster: "Cluster") -> of_acls.Change:
@@ -68,7 +66,7 @@ def _changed(
             await access.delete_acls([AclFilter(*acl) for acl in change.remove])
         return change
 
-    change = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    change = connected(work)
     if as_json:
         print_json(
             {
@@ -94,17 +92,10 @@ def _sentence(acl: Acl) -> str:
 
 def _rights_command(plan: Callable[[list[Acl], str, list[Acl]], of_acls.Change]) -> Callable[..., None]:
     def run(
-        role: str,
-        resource: Resource,
-        operations: tuple[str, ...],
-        host: str,
-        deny: bool,
-        as_json: bool,
-        timeout_seconds: float,
-        bootstrap_server: str,
+        role: str, resource: Resource, operations: tuple[str, ...], host: str, deny: bool, as_json: bool
     ) -> None:
         rights = rules(f"{of_acls.TYPE}:{role}", resource, operations, host, deny)
-        _changed(bootstrap_server, timeout_seconds, lambda acls: plan(acls, role, rights), as_json)
+        _changed(lambda acls: plan(acls, role, rights), as_json)
 
     return run
 
@@ -123,40 +114,40 @@ _add_rights_command("revoke", of_acls.revoke, "Take a right from a role and from
 @_role_argument
 @_user_argument
 @cluster_command_options
-def join(role: str, user: str, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def join(role: str, user: str, as_json: bool) -> None:
     """Give a role to somebody."""
     principal = principal_of(user)
-    _changed(bootstrap_server, timeout_seconds, lambda acls: of_acls.join(acls, role, principal), as_json)
+    _changed(lambda acls: of_acls.join(acls, role, principal), as_json)
 
 
 @roles.command("leave")
 @_role_argument
 @_user_argument
 @cluster_command_options
-def leave(role: str, user: str, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def leave(role: str, user: str, as_json: bool) -> None:
     """Take a role from somebody, with the rights that no other role gives."""
     principal = principal_of(user)
-    _changed(bootstrap_server, timeout_seconds, lambda acls: of_acls.leave(acls, role, principal), as_json)
+    _changed(lambda acls: of_acls.leave(acls, role, principal), as_json)
 
 
 @roles.command("delete")
 @_role_argument
 @cluster_command_options
-def delete(role: str, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def delete(role: str, as_json: bool) -> None:
     """Take a role from everybody, and forget it."""
-    _changed(bootstrap_server, timeout_seconds, lambda acls: of_acls.delete(acls, role), as_json)
+    _changed(lambda acls: of_acls.delete(acls, role), as_json)
 
 
 @roles.command("mend")
 @cluster_command_options
-def mend(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def mend(as_json: bool) -> None:
     """Give back to members what their roles have and they do not."""
-    _changed(bootstrap_server, timeout_seconds, of_acls.mend, as_json)
+    _changed(of_acls.mend, as_json)
 
 
 @roles.command("list")
 @cluster_command_options
-def list_(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def list_(as_json: bool) -> None:
     """List roles with their rights and members."""
 
     async def work(cluster: "Cluster") -> list[Acl]:
@@ -164,7 +155,7 @@ def list_(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
 
         return await Access(cluster).list_acls()
 
-    found = of_acls.roles_of(connected(bootstrap_server, work, timeout_seconds=timeout_seconds))
+    found = of_acls.roles_of(connected(work))
     rights = {
         role.name: [acl_sentence(acl).removeprefix(f"{acl.principal} ") for acl in sorted(role.rights)]
         for role in found.values()

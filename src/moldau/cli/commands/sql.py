@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import echo, note, print_json_line, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, run, timeout_option
+from moldau.cli.session import bootstrap_server, connected, connection_options, json_option, run
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -54,8 +54,7 @@ functions_option = click.option(
 )
 @click.option("--user", metavar="NAME:PASSWORD", envvar="MOLDAU_SQL_USER", help="Who you are to the server.")
 @json_option
-@timeout_option
-@bootstrap_option
+@connection_options
 def sql(
     file: Any,
     text: str | None,
@@ -65,8 +64,6 @@ def sql(
     server: str | None,
     user: str | None,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """SQL over topics, in ksqlDB's words.
 
@@ -104,14 +101,14 @@ def sql(
                 echo(f"Error: {error.message}", err=True)
 
     async def work_here(cluster: "Cluster") -> None:
-        runner = QueryProcesses(bootstrap_server, home)
+        runner = QueryProcesses(bootstrap_server(), home)
         with _plain_errors():
             session = Session(cluster, registry=schema_registry, runner=runner, functions=functions)
             await session.__aenter__()
         await work(session)
 
     if server is None:
-        connected(bootstrap_server, work_here, timeout_seconds=timeout_seconds)
+        connected(work_here)
         return
     with _plain_errors():
         remote = RemoteSession(server, user)

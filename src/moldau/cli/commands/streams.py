@@ -19,12 +19,11 @@ from moldau.cli.running import (
     APPLICATION,
     log_options,
     print_log,
-    servers_option,
     state_of,
     stop_options,
     stop_run,
 )
-from moldau.cli.session import json_option, pairs
+from moldau.cli.session import json_option, pairs, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
@@ -254,7 +253,7 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
 @home_option
 def reset(
     name: str,
-    bootstrap_servers: str,
+    bootstrap_server: str,
     topics: tuple[str, ...],
     execute: bool,
     options: tuple[str, ...],
@@ -279,7 +278,7 @@ def reset(
         directory = PipelineDirectory(streams_home(home), name)
         if directory.is_running():
             raise click.ClickException(f"application {name} runs: 'moldau streams stop {name}' ends it")
-        loop = connect(StreamsOptions(bootstrap_servers, pairs(options, "--option")).cluster)
+        loop = connect(StreamsOptions(bootstrap_server, pairs(options, "--option")).cluster)
         plan = loop.run(planned(loop.cluster, name, list(topics)))
         rows = [(str(tp), "-" if old is None else old, new) for tp, (old, new) in plan.offsets.items()]
         print_table(["partition", "offset>", "new offset>"], rows, title=f"group {name}")

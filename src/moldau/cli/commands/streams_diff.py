@@ -8,7 +8,7 @@ import click
 
 from moldau.cli.commands.streams_run import home_option
 from moldau.cli.output import note, print_json, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+from moldau.cli.session import connected, connection_options, json_option
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -28,17 +28,8 @@ _SHOWN = 10
 )
 @home_option
 @json_option
-@timeout_option
-@bootstrap_option
-def diff(
-    old: str,
-    new: str,
-    last: str,
-    home: str | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+@connection_options
+def diff(old: str, new: str, last: str, home: str | None, as_json: bool) -> None:
     """Run V1 and V2 over the last records of their input topics, and compare what they give.
 
     Each of them is a file, or the name of an application that was run. Both begin with empty state at the
@@ -64,7 +55,7 @@ def diff(
         records = await records_since(cluster, topics, since)
         return len(records), compare(*topologies, records)
 
-    count, found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    count, found = connected(work)
     _show(count, found, as_json=as_json)
     if any(each.differences for each in found):
         raise click.exceptions.Exit(1)

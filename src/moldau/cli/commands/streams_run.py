@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note
-from moldau.cli.running import APPLICATION, servers_option, start, until_asked
+from moldau.cli.running import APPLICATION, start, until_asked
 from moldau.cli.session import (
     client_settings,
     client_settings_arguments,
     client_settings_options,
     pairs,
+    servers_option,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
     from moldau.streams.runner.running import RunSettings
 
     streams = StreamsOptions(
-        given["bootstrap_servers"],
+        given["bootstrap_server"],
         _login() | pairs(given["options"], "--option"),
         given["failing_records"],
         given["bad_records"],
@@ -230,9 +231,9 @@ def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningPro
 def child_command(file: str, name: str, home: Path, given: dict[str, Any]) -> list[str]:
     """The command that runs the same program in the foreground of another process."""
     command = [sys.executable, "-m", "moldau", "streams", "run", str(Path(file).absolute()), "--name", name]
-    command += ["--home", str(home), "--bootstrap-servers", given["bootstrap_servers"]]
+    command += ["--home", str(home), "--bootstrap-servers", given["bootstrap_server"]]
     for option, value in given.items():
-        if option in ("name", "home", "bootstrap_servers") or value is None or value is False:
+        if option in ("name", "home", "bootstrap_server") or value is None or value is False:
             continue
         flag = "--option" if option == "options" else f"--{option.replace('_', '-')}"
         if value is True:

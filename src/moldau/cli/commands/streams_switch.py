@@ -11,8 +11,7 @@ import click
 
 from moldau.cli.commands.streams_run import home_option, one_line
 from moldau.cli.output import note, print_table
-from moldau.cli.running import servers_option
-from moldau.cli.session import pairs
+from moldau.cli.session import pairs, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 def switch(
     old: str,
     file: str,
-    bootstrap_servers: str,
+    bootstrap_server: str,
     name: str | None,
     old_file: str | None,
     stores: tuple[str, ...],
@@ -67,7 +66,7 @@ def switch(
         switching = Switch(
             Version(old, program_of_file(old_file or _file_of(before))),
             Version(name or Path(file).stem, program_of_file(file)),
-            StreamsOptions(bootstrap_servers, pairs(options, "--option")),
+            StreamsOptions(bootstrap_server, pairs(options, "--option")),
             renamed=pairs(stores, "--store"),
             empty=frozenset(empty),
             old_query_id=_query_id(before),

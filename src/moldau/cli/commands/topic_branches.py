@@ -59,14 +59,7 @@ def offsets_of(text: str, partition_count: int) -> dict[int, int]:
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help=_CONFIG_HELP)
 @cluster_command_options
 def fork(
-    source: str,
-    new: str,
-    timestamp: str | None,
-    offset: str | None,
-    configs: tuple[str, ...],
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
+    source: str, new: str, timestamp: str | None, offset: str | None, configs: tuple[str, ...], as_json: bool
 ) -> None:
     """Branch off a topic: NEW has the records of SOURCE, at the same offsets, and goes its own way.
 
@@ -93,7 +86,7 @@ def fork(
         made = await fork_topic(cluster, source, new, timestamp_ms=at, offsets=offsets, configs=changes)
         return fork_object(source, made)
 
-    result = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    result = connected(work)
     if as_json:
         print_json(result)
         return
@@ -138,18 +131,13 @@ def bounds(partitions: "Sequence[SnapshotPartition]") -> list[dict[str, int]]:
     ]
 
 
-def _with_files(
-    bar: "Progress",
-    bootstrap_server: str,
-    work: "Callable[[Cluster], Awaitable[dict[str, Any]]]",
-    timeout_seconds: float,
-) -> dict[str, Any]:
+def _with_files(bar: "Progress", work: "Callable[[Cluster], Awaitable[dict[str, Any]]]") -> dict[str, Any]:
     """As ``connected``, with a progress bar; an error about a file becomes one line, too."""
     from moldau.client.snapshots.files import SnapshotFileError
 
     try:
         with bar:
-            return connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+            return connected(work)
     except (SnapshotFileError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -159,14 +147,7 @@ def _with_files(
 @click.argument("target", metavar="DIR|FILE.tar.zst")
 @click.option("--at", "timestamp", metavar="TIME", help="As it was then: 2026-01-31T12:00:00Z, '10m ago'.")
 @cluster_command_options
-def snapshot(
-    topic: str,
-    target: str,
-    timestamp: str | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def snapshot(topic: str, target: str, timestamp: str | None, as_json: bool) -> None:
     """Write a topic with its offsets, configs and checksums to a directory or an archive.
 
     Works with every Kafka. The name decides: .tar, .tar.gz and .tar.zst are archives, all others directories.
@@ -208,7 +189,7 @@ def snapshot(
             "partitions": bounds(taken.partitions),
         }
 
-    result = _with_files(bar, bootstrap_server, work, timeout_seconds)
+    result = _with_files(bar, work)
     if as_json:
         print_json(result)
         return
@@ -224,14 +205,7 @@ def snapshot(
 @click.argument("name", required=False)
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help=_CONFIG_HELP)
 @cluster_command_options
-def restore(
-    source: str,
-    name: str | None,
-    configs: tuple[str, ...],
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def restore(source: str, name: str | None, configs: tuple[str, ...], as_json: bool) -> None:
     """Make a topic from a snapshot, with the same records at the same offsets.
 
     Without NAME it gets the name that it had. The topic appears when all of it is there and every checksum
@@ -265,7 +239,7 @@ def restore(
             "partitions": bounds(made.partitions),
         }
 
-    result = _with_files(bar, bootstrap_server, work, timeout_seconds)
+    result = _with_files(bar, work)
     if as_json:
         print_json(result)
         return

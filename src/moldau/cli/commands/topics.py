@@ -9,7 +9,7 @@ import click
 
 from moldau.cli.commands.topic_branches import fork, restore, snapshot
 from moldau.cli.output import echo, note, print_json, print_table, size_text
-from moldau.cli.session import cluster_command_options, connected, pairs
+from moldau.cli.session import cluster_command_options, connected, pairs, timeout_ms
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
@@ -43,9 +43,7 @@ topics.add_command(restore)
 @click.option("--internal", is_flag=True, help="Show internal topics too.")
 @click.option("--names", is_flag=True, help="Print the names alone, one in a line.")
 @cluster_command_options
-def list_topics(
-    internal: bool, names: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
-) -> None:
+def list_topics(internal: bool, names: bool, as_json: bool) -> None:
     """Show all topics, with the number of their records and their size.
 
     \b
@@ -69,7 +67,7 @@ def list_topics(
         offsets, sizes = await gather(_offsets(admin, shown), _sizes(admin))
         return [summary(topic, offsets, sizes) for topic in shown]
 
-    rows = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    rows = connected(work)
     if as_json:
         print_json([row["name"] for row in rows] if names else rows)
     elif names:
@@ -108,8 +106,6 @@ def create(
     configs: tuple[str, ...],
     if_not_exists: bool,
     as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
 ) -> None:
     """Create one or more topics.
 
@@ -127,7 +123,7 @@ def create(
         from moldau.client.admin.descriptions import CreatedTopic, NewTopic
 
         new = [NewTopic(n, partitions or -1, replication_factor or -1, configs=dict(wanted)) for n in names]
-        created = await Admin(cluster).create_topics(new, timeout_ms=round(timeout_seconds * 1000))
+        created = await Admin(cluster).create_topics(new, timeout_ms=timeout_ms())
         results: list[dict[str, Any]] = []
         for name in names:
             outcome = created[name]
@@ -147,7 +143,7 @@ def create(
                 raise outcome
         return results
 
-    results = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    results = connected(work)
     if as_json:
         print_json(results)
         return
@@ -164,7 +160,7 @@ def create(
 @topics.command("describe")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @cluster_command_options
-def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def describe(names: tuple[str, ...], as_json: bool) -> None:
     """Show a topic's partitions, leaders, replicas, offsets, sizes and configs.
 
     \b
@@ -199,7 +195,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
             results.append(details(topic, offsets, sizes, own))
         return results
 
-    results = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    results = connected(work)
     if as_json:
         print_json(results)
         return
@@ -211,7 +207,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
 @click.argument("name")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), required=True, help="The new, higher number.")
 @cluster_command_options
-def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def alter(name: str, partitions: int, as_json: bool) -> None:
     """Raise the number of partitions of a topic.
 
     Keys may then go to other partitions than before. Configs are changed with 'moldau configs set'.
@@ -227,7 +223,7 @@ def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, boo
 
         raise_errors(await Admin(cluster).create_partitions({name: NewPartitions(partitions)}))
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    connected(work)
     if as_json:
         print_json({"name": name, "partitions": partitions})
     else:
@@ -239,14 +235,7 @@ def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, boo
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="Be content when a topic is not there.")
 @cluster_command_options
-def delete(
-    names: tuple[str, ...],
-    yes: bool,
-    if_exists: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def delete(names: tuple[str, ...], yes: bool, if_exists: bool, as_json: bool) -> None:
     """Delete topics with all their records.
 
     \b
@@ -260,7 +249,7 @@ def delete(
     async def work(cluster: "Cluster") -> list[str]:
         from moldau.client.admin.admin import Admin
 
-        outcomes = await Admin(cluster).delete_topics(names, timeout_ms=round(timeout_seconds * 1000))
+        outcomes = await Admin(cluster).delete_topics(names, timeout_ms=timeout_ms())
         deleted = []
         for name in names:
             error = outcomes[name]
@@ -270,7 +259,7 @@ def delete(
                 raise named(error, name)
         return deleted
 
-    deleted = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    deleted = connected(work)
     if as_json:
         print_json([{"name": name, "deleted": name in deleted} for name in names])
         return

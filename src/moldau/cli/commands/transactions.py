@@ -39,14 +39,7 @@ def transactions() -> None:
 @click.option("--older-than", metavar="TIME", help="Only open ones that began longer ago, such as 10m or 2h.")
 @click.option("--pattern", metavar="REGEX", help="Only ids that this regular expression fits as a whole.")
 @cluster_command_options
-def list_(
-    only_open: bool,
-    older_than: str | None,
-    pattern: str | None,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def list_(only_open: bool, older_than: str | None, pattern: str | None, as_json: bool) -> None:
     """List transactional ids with the state of their last transaction.
 
     \b
@@ -68,7 +61,7 @@ def list_(
         found = await client.list_transactions(**filters)
         return await _rows(client, sorted(found, key=lambda each: each.transactional_id))
 
-    rows = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    rows = connected(work)
     if as_json:
         print_json(rows)
         return
@@ -120,7 +113,7 @@ async def _rows(client: "Transactions", found: "list[TransactionListing]") -> li
 @transactions.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @cluster_command_options
-def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def describe(ids: tuple[str, ...], as_json: bool) -> None:
     """Show transactional ids, and where their open transactions began in each partition.
 
     \b
@@ -135,7 +128,7 @@ def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
         client = Transactions(cluster)
         return [await _details(client, await _known(client, each)) for each in ids]
 
-    found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    found = connected(work)
     if as_json:
         print_json(found)
         return
@@ -209,9 +202,7 @@ async def _details(client: "Transactions", found: "TransactionDescription") -> d
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @cluster_command_options
-def abort(
-    ids: tuple[str, ...], yes: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
-) -> None:
+def abort(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Abort open transactions and fence their producers, which cannot go on with them.
 
     A producer that is fenced fails at its next step; one that is started again with the same id works.
@@ -232,7 +223,7 @@ def abort(
         known = [await _known(client, each) for each in ids]
         return [await _abort(client, each) for each in known]
 
-    outcomes = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    outcomes = connected(work)
     if as_json:
         print_json(outcomes)
         return
