@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from moldau.cli.session import store_in_context
+
 if TYPE_CHECKING:
     from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
     from moldau.registry.schemas import ParsedSchema
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+#: Under these names click's context keeps the values of the options below.
+_URL = "moldau.registry_url"
+_USER = "moldau.registry_user"
+_CA = "moldau.registry_ca"
 
 #: What to do next, by the registry's error code.
 _NEXT_STEPS = {
@@ -34,45 +41,67 @@ _TYPES = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JSON
 _ERROR_TYPE = re.compile(r"""errorType:\s*['"](\w+)['"],\s*description:\s*(['"])(.*?)\2[,}]""")
 
 
-def registry_options(function: _F) -> _F:
-    """Adds the options ``registry``, ``user`` and ``ca``: where the registry is, and how to log in."""
-    for option in (
-        click.option(
-            "--ca",
-            type=click.Path(exists=True, dir_okay=False),
-            help="Certificates (PEM) that an https registry is checked against.",
-        ),
-        click.option(
-            "--user",
-            envvar="MOLDAU_SCHEMA_REGISTRY_USER",
-            metavar="NAME:PASSWORD",
-            show_envvar=True,
-            help="Who you are, where the registry asks.",
-        ),
-        click.option(
-            "-r",
-            "--registry",
-            envvar="MOLDAU_SCHEMA_REGISTRY_URL",
-            default="http://127.0.0.1:8081",
-            show_default=True,
-            show_envvar=True,
-            metavar="URL[,…]",
-            help="The schema registry: ours, Confluent's, Karapace or another with that API.",
-        ),
-    ):
-        function = option(function)
-    return function
+def _stored(name: str, *flags: str, **settings: Any) -> Callable[[_F], _F]:
+    return click.option(*flags, expose_value=False, callback=store_in_context(name), **settings)
+
+
+_ca_option = _stored(
+    _CA,
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificates (PEM) that an https registry is checked against.",
+)
+_user_option = _stored(
+    _USER,
+    "--user",
+    envvar="MOLDAU_SCHEMA_REGISTRY_USER",
+    metavar="NAME:PASSWORD",
+    show_envvar=True,
+    help="Who you are, where the registry asks.",
+)
+_optional_registry_option = _stored(
+    _URL, "-r", "--registry", metavar="URL[,…]", help="A schema registry, whose schemas belong to it."
+)
+_registry_option = _stored(
+    _URL,
+    "-r",
+    "--registry",
+    envvar="MOLDAU_SCHEMA_REGISTRY_URL",
+    default="http://127.0.0.1:8081",
+    show_default=True,
+    show_envvar=True,
+    metavar="URL[,…]",
+    help="The schema registry: ours, Confluent's, Karapace or another with that API.",
+)
+
+
+def registry_options(command: _F) -> _F:
+    """Adds ``--registry``, ``--user`` and ``--ca``, which ``connected`` reads."""
+    return _registry_option(_user_option(_ca_option(command)))
+
+
+def optional_registry_options(command: _F) -> _F:
+    """The same, but without ``--registry`` there is none: ``registry_url`` says whether one was given."""
+    return _optional_registry_option(_user_option(_ca_option(command)))
+
+
+def registry_url() -> str | None:
+    """The registry that the running command was given."""
+    url: str | None = click.get_current_context().meta[_URL]
+    return url
 
 
 @contextmanager
-def connected(registry: str, user: str | None, ca: str | None) -> "Iterator[RegistryClient]":
+def connected() -> "Iterator[RegistryClient]":
     """A client of the registry, whose errors become one line and exit code 1."""
     from moldau.client.registry.schema_registry import RegistryClient, RegistryError
     from moldau.schemas.limits import InvalidSchema
 
-    name, _, password = (user or "").partition(":")
+    url, ca = registry_url(), click.get_current_context().meta[_CA]
+    assert url is not None, "without a registry there is nothing to ask"
+    name, _, password = (click.get_current_context().meta[_USER] or "").partition(":")
     try:
-        with RegistryClient(registry, user=name or None, password=password or None, ca_location=ca) as client:
+        with RegistryClient(url, user=name or None, password=password or None, ca_location=ca) as client:
             yield client
     except RegistryError as error:
         raise click.ClickException(explain(error.code, error.message)) from error

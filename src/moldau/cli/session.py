@@ -56,7 +56,7 @@ _SERVERS = "moldau.bootstrap_server"
 _TIMEOUT = "moldau.timeout_seconds"
 
 
-def _store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         context.meta[name] = value
 
@@ -70,7 +70,7 @@ _command_config_option = click.option(
     show_envvar=True,
     metavar="FILE",
     expose_value=False,
-    callback=_store_in_context(_COMMAND_CONFIG),
+    callback=store_in_context(_COMMAND_CONFIG),
     help="A properties file with settings of Kafka's clients: security.protocol, sasl.*, ssl.* …",
 )
 _property_option = click.option(
@@ -79,7 +79,7 @@ _property_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     expose_value=False,
-    callback=_store_in_context(_PROPERTIES),
+    callback=store_in_context(_PROPERTIES),
     help="One such setting, instead of the file's; repeatable.",
 )
 
@@ -91,7 +91,7 @@ _profile_option = click.option(
     metavar="NAME",
     is_eager=True,  # it is known when the address of the cluster is
     expose_value=False,
-    callback=_store_in_context(_PROFILE),
+    callback=store_in_context(_PROFILE),
     help="A cluster of 'moldau profile add', with its address and secrets.",
 )
 
@@ -209,7 +209,7 @@ _timeout_option = click.option(
     default=30.0,
     show_default=True,
     expose_value=False,
-    callback=_store_in_context(_TIMEOUT),
+    callback=store_in_context(_TIMEOUT),
     metavar="SECONDS",
     help="How long to wait for an answer.",
 )

@@ -13,6 +13,7 @@ from moldau.base.times import format_time
 from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import echo, note, print_json, print_table, progress, size_text
 from moldau.cli.schema_registry import connected as connected_registry
+from moldau.cli.schema_registry import optional_registry_options, registry_url
 from moldau.cli.session import cluster_command_options, connected, json_option, pairs
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 _T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., Any])
 _PARTS = ("topics", "groups", "schemas", "acls", "quotas", "configs")
 #: The registry's own topic: with -r its schemas are saved as schemas.
 _REGISTRY_TOPIC = "_schemas"
@@ -44,20 +44,6 @@ def backup() -> None:
       moldau backup restore /backups/shop -b new:9092 --at '2026-01-31T12:00:00Z'
       moldau backup prune /backups/shop --keep 14
     """
-
-
-def _registry_options(command: _F) -> _F:
-    for option in reversed(
-        (
-            click.option(
-                "-r", "--registry", metavar="URL[,…]", help="A schema registry, whose schemas belong to it."
-            ),
-            click.option("--user", metavar="NAME:PASSWORD", help="Who you are, where the registry asks."),
-            click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="Certificates (PEM)."),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 def store_at(where: str) -> "Store":
@@ -102,19 +88,9 @@ def _said(work: Callable[[], _T]) -> _T:
 @click.option("--exclude", default="", metavar="REGEX,…", help="Topics that stay out.")
 @click.option("--groups", default=".*", show_default=True, metavar="REGEX,…", help="Which groups.")
 @click.option("--full", is_flag=True, help="Copy everything again, not only what is new.")
-@_registry_options
+@optional_registry_options
 @cluster_command_options
-def create(
-    where: str,
-    topics: str,
-    exclude: str,
-    groups: str,
-    full: bool,
-    registry: str | None,
-    user: str | None,
-    ca: str | None,
-    as_json: bool,
-) -> None:
+def create(where: str, topics: str, exclude: str, groups: str, full: bool, as_json: bool) -> None:
     """Save what is new since the last run: records, offsets of groups, schemas, ACLs, quotas, configs.
 
     Passwords of users cannot be read from a cluster, and are not saved. Internal topics are not either.
@@ -123,8 +99,8 @@ def create(
     from moldau.mirror.rules.filters import name_filter
 
     store = store_at(where)
-    schemas = None if registry is None else _schemas(registry, user, ca)
-    left_out = [*exclude.split(","), *([_REGISTRY_TOPIC] if registry else [])]
+    schemas = None if registry_url() is None else _schemas()
+    left_out = [*exclude.split(","), *([_REGISTRY_TOPIC] if registry_url() else [])]
     try:
         wanted_topics = name_filter(topics.split(","), left_out)
         wanted_groups = name_filter(groups.split(","))
@@ -152,10 +128,10 @@ def create(
     )
 
 
-def _schemas(registry: str, user: str | None, ca: str | None) -> bytes:
+def _schemas() -> bytes:
     from moldau.cli.commands.schemas_transfer import exported, text_of
 
-    with connected_registry(registry, user, ca) as client:
+    with connected_registry() as client:
         return text_of(exported(client)).encode()
 
 
@@ -256,7 +232,7 @@ def prune(where: str, keep: int) -> None:
     help="What is restored, where the backup has it.",
 )
 @click.option("--replication-factor", default=-1, metavar="N", help="Without it the cluster's default.")
-@_registry_options
+@optional_registry_options
 @cluster_command_options
 def restore(
     where: str,
@@ -267,9 +243,6 @@ def restore(
     renames: tuple[str, ...],
     only: str,
     replication_factor: int,
-    registry: str | None,
-    user: str | None,
-    ca: str | None,
     as_json: bool,
 ) -> None:
     """Make the topics of a backup again: the same records at the same offsets.
@@ -306,8 +279,8 @@ def restore(
 
     with bar:
         done, counts = _said(lambda: connected(work))
-    if "schemas" in parts and registry is not None:
-        counts["schemas"] = _restore_schemas(store, chosen, registry, user, ca)
+    if "schemas" in parts and registry_url() is not None:
+        counts["schemas"] = _restore_schemas(store, chosen)
     _print_restored(chosen, done, counts, as_json)
     if done.refused:
         raise SystemExit(1)
@@ -334,9 +307,7 @@ async def _restore(
     return done, {name: await step(cluster, chosen.state) for name, step in steps.items() if name in parts}
 
 
-def _restore_schemas(
-    store: "Store", chosen: "Chosen", registry: str, user: str | None, ca: str | None
-) -> int:
+def _restore_schemas(store: "Store", chosen: "Chosen") -> int:
     from moldau.backup.runs import read_saved
     from moldau.cli.commands.schemas_transfer import import_rows, read
 
@@ -344,7 +315,7 @@ def _restore_schemas(
     if file is None:
         raise click.ClickException(f"the run {chosen.records.run_id} has no schemas: it was made without -r")
     rows = read(_said(lambda: read_saved(store, file)).decode().splitlines())
-    with connected_registry(registry, user, ca) as client:
+    with connected_registry() as client:
         import_rows(client, rows, False)
     return sum(row["kind"] == "schema" for row in rows)
 

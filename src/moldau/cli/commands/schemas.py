@@ -65,9 +65,7 @@ for command in (diff, generate, export, import_):
 @click.option("--names", is_flag=True, help="Print the subjects alone, one in a line.")
 @json_option
 @registry_options
-def list_(
-    prefix: str, deleted: bool, names: bool, as_json: bool, registry: str, user: str | None, ca: str | None
-) -> None:
+def list_(prefix: str, deleted: bool, names: bool, as_json: bool) -> None:
     """Show all subjects, or those that begin with PREFIX (":*:" for every context).
 
     \b
@@ -76,7 +74,7 @@ def list_(
       moldau schemas list orders- --deleted
       moldau schemas list --names | xargs -n1 moldau schemas show
     """
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         found = sorted(client.subjects(prefix, deleted=deleted))
         rows = [] if names else _rows(client, prefix, deleted)
     if as_json:
@@ -125,15 +123,7 @@ def _rows(client: Any, prefix: str, deleted: bool) -> list[dict[str, Any]]:
 @json_option
 @registry_options
 def show(
-    subject: str | None,
-    version: str,
-    schema_id: int | None,
-    deleted: bool,
-    text: bool,
-    as_json: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
+    subject: str | None, version: str, schema_id: int | None, deleted: bool, text: bool, as_json: bool
 ) -> None:
     """Show a schema, the versions of its subject and what applies to it.
 
@@ -145,7 +135,7 @@ def show(
     """
     if (subject is None) == (schema_id is None):
         raise click.UsageError("give a SUBJECT or an --id")
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         found: dict[str, Any]
         if schema_id is not None:
             schema = client.by_id(schema_id)
@@ -203,9 +193,6 @@ def register(
     references: tuple[str, ...],
     normalize: bool,
     as_json: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
 ) -> None:
     """Register the schema in FILE as the next version of SUBJECT, unless it is there already.
 
@@ -215,7 +202,7 @@ def register(
       moldau schemas register users-value user.proto --reference address.proto=address:1
     """
     text, kind = file_schema(file, schema_type)
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         named = references_of(references)
         schema_id = client.register(subject, text, kind, named, normalize=normalize)
         version = client.lookup(subject, text, kind, named, normalize=normalize).version
@@ -240,9 +227,6 @@ def check(
     references: tuple[str, ...],
     version: str,
     as_json: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
 ) -> None:
     """Ask the registry whether the schema in FILE may follow; nothing is registered.
 
@@ -254,7 +238,7 @@ def check(
       moldau schemas check orders-value order.avsc --version latest --json
     """
     text, kind = file_schema(file, schema_type)
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         level = client.config(subject).get("compatibilityLevel")
         messages = client.incompatibilities(subject, text, kind, references_of(references), version)
     if as_json:
@@ -276,16 +260,7 @@ def check(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 @registry_options
-def delete(
-    subject: str,
-    version: str | None,
-    permanent: bool,
-    yes: bool,
-    as_json: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
-) -> None:
+def delete(subject: str, version: str | None, permanent: bool, yes: bool, as_json: bool) -> None:
     """Delete a subject or one version of it. The schemas keep their ids, until --permanent takes them too.
 
     \b
@@ -297,7 +272,7 @@ def delete(
     what = f"version {version} of {subject}" if version else f"subject {subject}"
     if not yes:
         click.confirm(f"Delete {what}{' for good' if permanent else ''}?", abort=True)
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         if version:
             gone = [client.delete_version(subject, version, permanent=permanent)]
         else:

@@ -56,9 +56,6 @@ def diff(
     schema_type: str | None,
     references: tuple[str, ...],
     as_json: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
 ) -> None:
     """Show what changed in SUBJECT between two versions, and what that breaks.
 
@@ -71,7 +68,7 @@ def diff(
       moldau schemas diff orders-value 1 3
       moldau schemas diff orders-value --file order.avsc
     """
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         level = str(client.config(subject).get("compatibilityLevel") or "BACKWARD")
         before, after = _pair(client, subject, old, new, file, schema_type, references)
         broken = breaks(client, before, after)

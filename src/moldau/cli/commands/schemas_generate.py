@@ -17,16 +17,7 @@ from moldau.cli.schema_registry import connected, parsed, registry_options
 @click.option("--force", is_flag=True, help="Write over the output file.")
 @click.option("--plain", is_flag=True, help="Avro: without what moldau.serde needs to find int and fixed.")
 @registry_options
-def generate(
-    subject: str,
-    version: str,
-    output: Path | None,
-    force: bool,
-    plain: bool,
-    registry: str,
-    user: str | None,
-    ca: str | None,
-) -> None:
+def generate(subject: str, version: str, output: Path | None, force: bool, plain: bool) -> None:
     """Write Python dataclasses for the schema of SUBJECT: Avro, JSON Schema or Protobuf.
     With moldau.serde the classes of Avro and JSON Schema are serialized as they are; for Protobuf they are
     for reading and plain code, since its serializers take protoc's own classes.
@@ -38,7 +29,7 @@ def generate(
     """
     if output is not None and output.exists() and not force:
         raise click.ClickException(f"{output} is there already. Next: --force writes over it")
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         schema = client.version(subject, version)
         text = module_text(subject, schema.version, parsed(client, schema), plain)
     if output is None:

@@ -31,7 +31,7 @@ _NOT_SET = (404, 40401, 40408, 40409)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--prefix", default=_EVERYWHERE, show_default=True, help="Only subjects that begin with this.")
 @registry_options
-def export(file: Path, prefix: str, registry: str, user: str | None, ca: str | None) -> None:
+def export(file: Path, prefix: str) -> None:
     """Write every schema, config and mode of a registry to FILE (- for standard output).
 
     \b
@@ -39,7 +39,7 @@ def export(file: Path, prefix: str, registry: str, user: str | None, ca: str | N
       moldau schemas export schemas.jsonl -r https://old-registry:8081 --user ann:secret
       moldau schemas export - | wc -l
     """
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         rows = list(exported(client, prefix))
     lines = text_of(rows)
     if str(file) == "-":
@@ -101,7 +101,7 @@ def _settings(client: "RegistryClient", name: str | None) -> Iterator[Row]:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--force", is_flag=True, help="Even if the registry holds schemas already.")
 @registry_options
-def import_(file: Path, force: bool, registry: str, user: str | None, ca: str | None) -> None:
+def import_(file: Path, force: bool) -> None:
     """Fill a registry with what export wrote; ids stay what they are.
 
     \b
@@ -111,7 +111,7 @@ def import_(file: Path, force: bool, registry: str, user: str | None, ca: str | 
     """
     text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     rows = read(text.splitlines())
-    with connected(registry, user, ca) as client:
+    with connected() as client:
         import_rows(client, rows, force)
     note(f"{sum(row['kind'] == 'schema' for row in rows)} versions are in the registry")
 
