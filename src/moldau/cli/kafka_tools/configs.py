@@ -25,7 +25,7 @@ from moldau.cli.kafka_tools.config_entities import (
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
+    open_admin_cluster,
     read_properties,
     with_bootstrap_server,
 )
@@ -160,11 +160,8 @@ async def _execute(given: Given, entity: Entity, console: Console) -> None:
             "--bootstrap-controller is not supported: give a broker with --bootstrap-server"
         )
     changes = _changes(given) if given.has("alter") and entity.type not in QUOTA_TYPES else []
-    properties = read_properties(given.value("command-config"))
     call = "incrementalAlterConfigs" if given.has("alter") else "describeConfigs"
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call=call
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call=call) as cluster:
         admin = Admin(cluster)
         types, names = entity_types(given), entity_names(given)
         try:

@@ -13,8 +13,7 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line
@@ -115,10 +114,7 @@ def outcome_lines(outcomes: Mapping[TopicPartition, int | KafkaError]) -> list[s
 
 
 async def _delete(given: Given, offsets: dict[TopicPartition, int], console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="deleteRecords"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="deleteRecords") as cluster:
         console.print("Executing records delete operation")
         outcomes = await Admin(cluster).delete_records(offsets)
     console.print("Records delete operation completed:")

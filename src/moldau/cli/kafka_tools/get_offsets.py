@@ -8,8 +8,7 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
@@ -168,10 +167,8 @@ def offset_lines(offsets: Mapping[TopicPartition, int]) -> list[str]:
 async def _offsets(given: Given, console: Console) -> dict[TopicPartition, int]:
     wanted = parse_filter(given.value("topic"), given.value("partitions"), given.value("topic-partitions"))
     time = parse_time(given.value("time"))
-    properties = read_properties(given.value("command-config"))
-    servers = given.value("bootstrap-server")
-    async with await open_cluster(
-        servers, properties, console, client_id="GetOffsetShell", call="listTopics"
+    async with await open_admin_cluster(
+        given, console, call="listTopics", client_id="GetOffsetShell"
     ) as cluster:
         admin = Admin(cluster)
         exclude = given.has("exclude-internal-topics")

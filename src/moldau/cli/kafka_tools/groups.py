@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
@@ -100,8 +99,5 @@ def group_lines(groups: Sequence[GroupListing]) -> list[str]:
 
 
 async def _groups(given: Given, console: Console) -> list[GroupListing]:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="listGroups"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="listGroups") as cluster:
         return await Groups(cluster).list()

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
@@ -86,10 +85,7 @@ def _directory(directory: LogDir, topics: Sequence[str]) -> dict[str, object]:
 async def _describe(given: Given, console: Console) -> int:
     wanted = parse_brokers(given.value("broker-list"))
     topics = [topic for topic in given.value("topic-list").split(",") if topic]
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="listNodes"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="listNodes") as cluster:
         admin = Admin(cluster)
         existing = sorted(broker.node_id for broker in (await admin.describe_cluster()).brokers)
         missing = [broker for broker in wanted if broker not in existing]

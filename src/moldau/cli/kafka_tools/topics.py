@@ -10,8 +10,7 @@ from moldau.base.names import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
@@ -319,7 +318,6 @@ def _ids(brokers: Iterable[int] | None) -> str:
 
 
 async def _execute(given: Given, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
     if given.has("create"):
         wanted = new_topic(given)
         if "." in wanted.name or "_" in wanted.name:
@@ -328,10 +326,7 @@ async def _execute(given: Given, console: Console) -> None:
                 "could collide. To avoid issues it is best to use either, but not both."
             )
     call = "createTopics" if given.has("create") else "listTopics"
-    servers = given.value("bootstrap-server")
-    async with await open_cluster(
-        servers, properties, console, client_id="adminclient-1", call=call
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call=call) as cluster:
         admin = Admin(cluster)
         if given.has("create"):
             await _create(admin, wanted, given.has("if-not-exists"), console)

@@ -16,8 +16,7 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import sentence
@@ -174,12 +173,9 @@ def hanging_row(found: PartitionTransaction, now_ms: int) -> list[object]:
 
 
 async def _execute(command: str, given: Given, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
     if command == "find-hanging":
         _check_scope(given)
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call=command
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call=command) as cluster:
         transactions = Transactions(cluster)
         match command:
             case "list":

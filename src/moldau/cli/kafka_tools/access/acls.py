@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
@@ -248,11 +247,8 @@ def list_lines(acls: Iterable[Acl]) -> list[str]:
 async def _execute(given: Given, console: Console) -> None:
     wanted = acls_of(given) if given.has("add") else {}
     filters = _filters(given) if given.has("remove") else []
-    properties = read_properties(given.value("command-config"))
     call = "createAcls" if given.has("add") else "describeAcls" if given.has("list") else "deleteAcls"
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call=call
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call=call) as cluster:
         access = Access(cluster)
         if given.has("add"):
             await _add(access, wanted, console)

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
@@ -124,10 +123,7 @@ def _hmac(given: Given) -> bytes:
 
 
 async def _execute(given: Given, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="tokens"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="tokens") as cluster:
         access = Access(cluster)
         if given.has("create"):
             await _create(access, given, console)

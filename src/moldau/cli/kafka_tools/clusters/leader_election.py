@@ -10,8 +10,7 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line
@@ -111,10 +110,7 @@ def parse_file(path: str) -> list[TopicPartition]:
 
 
 async def _elect(given: Given, election: int, wanted: list[TopicPartition] | None, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="electLeaders"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="electLeaders") as cluster:
         outcomes = await elect_leaders(cluster, election, wanted)
     for line in outcome_lines(_TYPES[election], outcomes):
         console.print(line)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import format_uuid
-from moldau.cli.kafka_tools.framework.bootstrap import open_cluster, read_properties, with_bootstrap_server
+from moldau.cli.kafka_tools.framework.bootstrap import open_admin_cluster, with_bootstrap_server
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure
@@ -72,14 +72,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
 
 
 async def _describe(given: Given, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"),
-        properties,
-        console,
-        client_id="adminclient-1",
-        call="describeMetadataQuorum",
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="describeMetadataQuorum") as cluster:
         quorum = await describe_quorum(cluster)
         cluster_id = cluster.cluster_id or ""
     if given.has("status"):

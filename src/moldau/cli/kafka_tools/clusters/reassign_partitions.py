@@ -29,8 +29,7 @@ from moldau.cli.kafka_tools.delete_records import read_file
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
@@ -158,13 +157,8 @@ async def _run(action: str, given: Given, console: Console) -> int:
     if action in ("execute", "verify", "cancel"):
         text = read_file(given.value("reassignment-json-file"))
         plan, directories = parse_plan(text), parse_directories(text)
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"),
-        properties,
-        console,
-        client_id="reassign-partitions-tool",
-        call="listPartitionReassignments",
+    async with await open_admin_cluster(
+        given, console, call="listPartitionReassignments", client_id="reassign-partitions-tool"
     ) as cluster:
         work = _Work(Admin(cluster), given, console)
         if action == "generate":

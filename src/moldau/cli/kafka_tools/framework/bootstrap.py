@@ -10,7 +10,7 @@ from typing import Any
 
 from moldau.base.settings import parse_properties
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
-from moldau.cli.kafka_tools.framework.options import Option
+from moldau.cli.kafka_tools.framework.options import Given, Option
 from moldau.cli.kafka_tools.framework.tool import Console
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.connection import BrokerNotAvailable
@@ -88,6 +88,15 @@ async def open_cluster(
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"Timed out waiting for a node assignment. Call: {call}"
         ) from None
+
+
+async def open_admin_cluster(
+    given: Given, console: Console, *, call: str, client_id: str = "adminclient-1"
+) -> Cluster:
+    """The cluster of ``--bootstrap-server``, with the settings of ``--command-config``."""
+    properties = read_properties(given.value("command-config"))
+    servers = given.value("bootstrap-server")
+    return await open_cluster(servers, properties, console, client_id=client_id, call=call)
 
 
 def cluster_options(properties: Mapping[str, str], client_id: str) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from moldau.base.names import format_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    open_cluster,
-    read_properties,
+    open_admin_cluster,
     with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
@@ -85,10 +84,7 @@ def check(given: Given) -> None:
 
 
 async def _run(given: Given, console: Console) -> None:
-    properties = read_properties(given.value("command-config"))
-    async with await open_cluster(
-        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="clientMetrics"
-    ) as cluster:
+    async with await open_admin_cluster(given, console, call="clientMetrics") as cluster:
         admin = Admin(cluster)
         if given.has("list"):
             console.print("\n".join(sorted(await _names(admin))))
