@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moldau.cli.session import store_in_context
+from moldau.cli.session import add_options, store_in_context
 
 if TYPE_CHECKING:
     from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
@@ -74,15 +74,10 @@ _registry_option = _stored(
     help="The schema registry: ours, Confluent's, Karapace or another with that API.",
 )
 
-
-def registry_options(command: _F) -> _F:
-    """Adds ``--registry``, ``--user`` and ``--ca``, which ``connected`` reads."""
-    return _registry_option(_user_option(_ca_option(command)))
-
-
-def optional_registry_options(command: _F) -> _F:
-    """The same, but without ``--registry`` there is none: ``registry_url`` says whether one was given."""
-    return _optional_registry_option(_user_option(_ca_option(command)))
+#: ``--registry``, ``--user`` and ``--ca``, which ``connected`` reads.
+registry_options = add_options(_registry_option, _user_option, _ca_option)
+#: The same, but without ``--registry`` there is none: ``registry_url`` says whether one was given.
+optional_registry_options = add_options(_optional_registry_option, _user_option, _ca_option)
 
 
 def registry_url() -> str | None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from moldau.cli.session import FILE, PORT
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from moldau.web.tls import TlsOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 host_option = click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 _user_option = click.option(
@@ -44,12 +44,6 @@ _tls_client_ca_option = click.option(
 _open_option = click.option(
     "--open", "is_open", is_flag=True, help="Let everybody in who reaches the address, without a login."
 )
-log_level_option = click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
 rate_option = click.option(
     "--max-requests-per-second",
     type=click.FloatRange(min=0),
@@ -60,9 +54,7 @@ rate_option = click.option(
 
 
 def port_option(port: int) -> Callable[[_F], _F]:
-    return click.option(
-        "--port", type=click.IntRange(0, 65535), default=port, show_default=True, help="0 is a free port."
-    )
+    return click.option("--port", type=PORT, default=port, show_default=True, help="0 is a free port.")
 
 
 def user_options(command: _F) -> _F:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+#: 0 is any free port.
+PORT = click.IntRange(0, 65535)
+COMPRESSION = click.Choice(["none", "gzip", "snappy", "lz4", "zstd"])
+
 #: What to do next, by the name of the error code.
 _NEXT_STEPS = {
     "BROKER_NOT_AVAILABLE": "start one with 'moldau broker', or give another address with -b host:port",
@@ -56,6 +61,27 @@ _SERVERS = "moldau.bootstrap_server"
 _TIMEOUT = "moldau.timeout_seconds"
 
 
+def add_options(*options: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """Several options as one decorator; ``--help`` shows them in this order."""
+
+    def add(command: _F) -> _F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def log_level_option(default: str, says: str | None = None) -> Callable[[_F], _F]:
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default=default,
+        show_default=True,
+        help=says,
+    )
+
+
 def store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         context.meta[name] = value
@@ -65,7 +91,7 @@ def store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any
 
 _command_config_option = click.option(
     "--command-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     envvar="MOLDAU_COMMAND_CONFIG",
     show_envvar=True,
     metavar="FILE",

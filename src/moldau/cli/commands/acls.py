@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note, print_json, print_table
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.session import add_options, cluster_command_options, connected
 from moldau.security.acls import (
     CLUSTER_NAME,
     OPERATIONS,
@@ -50,18 +50,12 @@ def acls() -> None:
     """
 
 
-def add_options(command: Any, options: Iterable[Callable[[Any], Any]]) -> Any:
-    for option in options:
-        command = option(command)
-    return command
-
-
-_RESOURCE_OPTIONS = (
-    click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
-    click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
-    click.option("--transactional-id", metavar="ID", help="A transactional id, or '*'."),
-    click.option("--group", metavar="NAME", help="A group, or '*'."),
+_naming_options = add_options(
     click.option("--topic", metavar="NAME", help="A topic, or '*'."),
+    click.option("--group", metavar="NAME", help="A group, or '*'."),
+    click.option("--transactional-id", metavar="ID", help="A transactional id, or '*'."),
+    click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
+    click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
 )
 
 
@@ -92,7 +86,7 @@ def resource_options(command: Callable[..., None], *, is_needed: bool = True) ->
         pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
         command(resource=(*given[0], pattern) if given else None, **options)
 
-    return add_options(run, _RESOURCE_OPTIONS)
+    return _naming_options(run)
 
 
 def principal_of(user: str) -> str:
@@ -138,10 +132,10 @@ def acl_object(acl: Acl) -> dict[str, str]:
     }
 
 
-RIGHTS_OPTIONS = (
-    click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
-    click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
+rights_options = add_options(
     click.option("--operation", "operations", multiple=True, required=True, type=OPERATION),
+    click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
+    click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
 )
 
 
@@ -161,7 +155,7 @@ def _rule_options(command: Callable[..., None]) -> Any:
         command(wanted=rules(principal_of(user), resource, operations, host, deny), **options)
 
     user_option = click.option("--user", required=True, help="Who; '*' for everybody.")
-    return add_options(resource_options(run), (*RIGHTS_OPTIONS, user_option))
+    return user_option(rights_options(resource_options(run)))
 
 
 @acls.command("add")

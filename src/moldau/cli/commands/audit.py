@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import echo, print_json
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.session import FILE, cluster_command_options, connected
 
 if TYPE_CHECKING:
     from moldau.cli.monitoring.reconciliation import Reconciliation
@@ -30,7 +30,7 @@ def _check_id(context: click.Context, parameter: click.Parameter, value: str) ->
 @click.argument("topic")
 @click.option(
     "--processed",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     required=True,
     metavar="FILE",
     help="What the application wrote down: one id in a line, or lines of JSON with a field id.",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.session import pairs
+from moldau.cli.session import FILE, PORT, log_level_option, pairs
 
 if TYPE_CHECKING:
     from moldau.node import Node
@@ -58,7 +58,7 @@ _OS_ERRORS = {
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Default {DEFAULT_PORT}; 0 takes a free one.")
+@click.option("--port", type=PORT, help=f"Default {DEFAULT_PORT}; 0 takes a free one.")
 @click.option("--host", help=f"The address to listen on; default {DEFAULT_HOST}, this machine only.")
 @click.option(
     "--data-dir",
@@ -67,16 +67,10 @@ _OS_ERRORS = {
     metavar="DIR",
     help=f"Where the data is; repeatable, the first holds the metadata. Default {DEFAULT_DATA_DIRECTORY}.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A Kafka server.properties file.",
-)
+@click.option("--config", "config_file", type=FILE, metavar="FILE", help="A Kafka server.properties file.")
 @click.option(
     "--metrics-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="Where /metrics, /jolokia, /healthz and /readyz are; 0 takes a free port. Default: nowhere.",
 )
 @click.option(
@@ -88,12 +82,7 @@ _OS_ERRORS = {
     help="Use N cores: N brokers of these settings, with ids, ports and directories that follow each other.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@log_level_option("info")
 def broker(
     port: int | None,
     host: str | None,

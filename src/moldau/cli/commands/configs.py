@@ -3,13 +3,12 @@
 The configs are those of a topic, unless an option names something else.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.output import echo, note, print_json, print_table
-from moldau.cli.session import cluster_command_options, connected, pairs
+from moldau.cli.session import add_options, cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
     from moldau.client.admin.descriptions import ConfigEntry, ConfigResource
@@ -30,16 +29,13 @@ def configs() -> None:
     """
 
 
-def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that name what the configs belong to."""
-    for option in (
-        click.option("--client-metrics", metavar="NAME", help="A client metrics subscription."),
-        click.option("--group", metavar="NAME", help="A consumer group."),
-        click.option("--all-brokers", is_flag=True, help="The default of all brokers."),
-        click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="One broker."),
-    ):
-        command = option(command)
-    return command
+#: What the configs belong to.
+resource_options = add_options(
+    click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="One broker."),
+    click.option("--all-brokers", is_flag=True, help="The default of all brokers."),
+    click.option("--group", metavar="NAME", help="A consumer group."),
+    click.option("--client-metrics", metavar="NAME", help="A client metrics subscription."),
+)
 
 
 @configs.command("get")

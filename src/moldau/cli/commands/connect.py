@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.service import FILE, credentials, log_level_option, user_options
+from moldau.cli.service import credentials, user_options
+from moldau.cli.session import FILE, log_level_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +30,7 @@ _EXTRA = "Next: pip install 'moldau[connect]'"
 @click.command()
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
 @user_options
-@log_level_option
+@log_level_option("warning")
 def connect(
     worker: Path, users: tuple[str, ...], user_file: Path | None, is_open: bool, log_level: str
 ) -> None:
@@ -64,7 +65,7 @@ def connect(
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
 @click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
 @user_options
-@log_level_option
+@log_level_option("warning")
 def connect_standalone(
     worker: Path,
     connectors: tuple[Path, ...],

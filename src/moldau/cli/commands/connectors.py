@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 
 from moldau.cli.output import echo, print_json, print_table
+from moldau.cli.session import FILE
 
 _URL = click.option(
     "--url",
@@ -189,7 +190,7 @@ def _short(line: str) -> str:
 
 
 @connectors.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @_URL
 @_USER
 def create(file: Path, url: str, user: str | None) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.service import FILE, host_option, log_level_option, run_service, tls_key_options, tls_of
-from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.service import host_option, run_service, tls_key_options, tls_of
+from moldau.cli.session import FILE, PORT, bootstrap_option, client_settings, log_level_option
 from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 @click.command()
 @host_option
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help=f"Default {DEFAULT_CONSOLE_PORT} or the next that is free; 0 is any free one.",
+    "--port", type=PORT, help=f"Default {DEFAULT_CONSOLE_PORT} or the next that is free; 0 is any free one."
 )
 @bootstrap_option
 @click.option(
@@ -97,7 +95,7 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 )
 @click.option("--open", "is_open", is_flag=True, help="Listen on the network without a login all the same.")
 @tls_key_options
-@log_level_option
+@log_level_option("warning")
 def console(
     host: str,
     port: int | None,

@@ -10,6 +10,7 @@ import click
 
 from moldau.cli.output import print_json, print_table
 from moldau.cli.session import (
+    FILE,
     client_settings,
     client_settings_options,
     cluster_options,
@@ -75,11 +76,7 @@ def doctor(
 
 @doctor.command("security")
 @click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The server.properties file of the broker.",
+    "--config", "config_file", type=FILE, metavar="FILE", help="The server.properties file of the broker."
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
 @json_option

@@ -10,7 +10,7 @@ import click
 
 from moldau.base.times import HOW_TO_WRITE, parse_time
 from moldau.cli.output import echo, note, print_json, print_table
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.session import FILE, cluster_command_options, connected
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
@@ -195,7 +195,7 @@ def _print_description(group: dict[str, Any]) -> None:
 )
 @click.option(
     "--history",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="What 'moldau lag --history FILE' has seen of the group: its status over a longer time.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import echo, note, print_json, print_table
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.session import PORT, cluster_command_options, connected
 
 if TYPE_CHECKING:
     from moldau.cli.monitoring.lag_monitor import LagMonitor
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen, with --port.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="Answers /metrics and Burrow's /v3/kafka/CLUSTER/consumer/GROUP/lag there; 0 takes a free port.",
 )
 @cluster_command_options

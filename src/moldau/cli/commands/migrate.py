@@ -22,7 +22,7 @@ from moldau.cli.commands.mirror import (
     settings_of,
 )
 from moldau.cli.output import echo, log_to_stderr, print_json, print_table
-from moldau.cli.session import json_option, run
+from moldau.cli.session import FILE, json_option, run
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -40,8 +40,8 @@ _state_option = click.option(
     help="Where the migration notes what it does.",
 )
 _config_options = (
-    click.option("--from-config", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-    click.option("--to-config", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.option("--from-config", type=FILE),
+    click.option("--to-config", type=FILE),
 )
 
 

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from moldau.cli.output import echo, log_to_stderr, note, print_json, print_table, size_text
-from moldau.cli.session import bootstrap_server, cluster_command_options, connected, json_option, run
+from moldau.cli.session import (
+    FILE,
+    PORT,
+    add_options,
+    bootstrap_server,
+    cluster_command_options,
+    connected,
+    json_option,
+    log_level_option,
+    run,
+)
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -56,42 +66,24 @@ def mirror() -> None:
 
 _from_config_option = click.option(
     "--from-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Settings of clients of the source: security.protocol, sasl.*, ssl.* …",
 )
 
 
-def flow_options(command: _F) -> _F:
-    """The options that describe one flow."""
-    for option in reversed(
-        (
-            click.option("--from", "source", metavar="HOST:PORT", help="The cluster that is copied."),
-            click.option("--to", "target", metavar="HOST:PORT", help="The cluster that gets the copy."),
-            click.option(
-                "--topics", default=".*", show_default=True, metavar="REGEX,…", help="Which topics."
-            ),
-            click.option("--exclude", metavar="REGEX,…", help="Topics that stay out."),
-            click.option(
-                "--groups", default=".*", show_default=True, metavar="REGEX,…", help="Which groups."
-            ),
-            click.option(
-                "--source-alias", default="source", show_default=True, help="Its name in this flow."
-            ),
-            click.option(
-                "--target-alias", default="target", show_default=True, help="Its name in this flow."
-            ),
-            _from_config_option,
-            click.option(
-                "--to-config",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                metavar="FILE",
-                help="The same for the target.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+#: The options that describe one flow.
+flow_options = add_options(
+    click.option("--from", "source", metavar="HOST:PORT", help="The cluster that is copied."),
+    click.option("--to", "target", metavar="HOST:PORT", help="The cluster that gets the copy."),
+    click.option("--topics", default=".*", show_default=True, metavar="REGEX,…", help="Which topics."),
+    click.option("--exclude", metavar="REGEX,…", help="Topics that stay out."),
+    click.option("--groups", default=".*", show_default=True, metavar="REGEX,…", help="Which groups."),
+    click.option("--source-alias", default="source", show_default=True, help="Its name in this flow."),
+    click.option("--target-alias", default="target", show_default=True, help="Its name in this flow."),
+    _from_config_option,
+    click.option("--to-config", type=FILE, metavar="FILE", help="The same for the target."),
+)
 
 
 def flow_properties(
@@ -181,7 +173,7 @@ def rate_of(text: str) -> str:
 
 
 @mirror.command("run", short_help="Run flows until Ctrl-C.")
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=FILE)
 @flow_options
 @click.option(
     "--mode",
@@ -214,16 +206,9 @@ def rate_of(text: str) -> str:
 )
 @click.option("--once", is_flag=True, help="End when everything is copied.")
 @click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    help="Answers /metrics and /healthz on this machine; 0 takes a free port.",
+    "--metrics-port", type=PORT, help="Answers /metrics and /healthz on this machine; 0 takes a free port."
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@log_level_option("info")
 def run_command(
     file: Path | None,
     mode: str | None,

@@ -17,7 +17,7 @@ import click
 
 from moldau.cli.output import console, note, print_table
 from moldau.cli.running import PIPELINE, start, until_asked
-from moldau.cli.session import pairs, servers_option
+from moldau.cli.session import PORT, pairs, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
@@ -58,7 +58,7 @@ _PLAIN_SECONDS = 10.0
     help='An option of format("moldau") for every source and sink; repeatable.',
 )
 @click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
+@click.option("--metrics-port", type=PORT, help="Serve metrics for Prometheus there.")
 @click.option("--verbose", is_flag=True, help="Show the whole trace of an error.")
 @click.option(
     "--home",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from moldau.cli.output import note, print_json, progress, size_text
-from moldau.cli.session import cluster_command_options, connected, pairs, timeout_ms
+from moldau.cli.session import COMPRESSION, cluster_command_options, connected, pairs, timeout_ms
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import RecordMetadata
@@ -43,13 +43,7 @@ Item = tuple[bytes | None, bytes | None]
     "--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes of each of those."
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-)
+@click.option("-z", "--compression", type=COMPRESSION, default="none", show_default=True)
 @click.option("--linger-ms", type=click.FloatRange(0), default=5.0, show_default=True)
 @click.option("--batch-size", type=click.IntRange(0), default=16_384, show_default=True, metavar="BYTES")
 @cluster_command_options

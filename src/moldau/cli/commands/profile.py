@@ -7,7 +7,7 @@ import click
 
 from moldau.cli import profiles
 from moldau.cli.output import note, print_json, print_table
-from moldau.cli.session import client_settings, client_settings_options, json_option
+from moldau.cli.session import FILE, client_settings, client_settings_options, json_option
 
 _MECHANISMS = click.Choice(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 _MODULES = {
@@ -38,9 +38,7 @@ def profile() -> None:
 @click.option("--user", help="Log in as this user; the password is asked for.")
 @click.option("--mechanism", type=_MECHANISMS, default="SCRAM-SHA-512", show_default=True)
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
-@click.option(
-    "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Whom to trust; PEM."
-)
+@click.option("--ca", type=FILE, help="Whom to trust; PEM.")
 @click.option("--without-tls", is_flag=True, help="Send everything in the clear.")
 @client_settings_options
 def add(

@@ -18,14 +18,13 @@ from moldau.cli.service import (
     client_security,
     credentials,
     host_option,
-    log_level_option,
     port_option,
     run_service,
     tls_of,
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.session import bootstrap_option, client_settings, log_level_option
 
 if TYPE_CHECKING:
     from moldau.client.transport.security import Security
@@ -48,7 +47,7 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
 @user_options
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
-@log_level_option
+@log_level_option("warning")
 def registry(
     host: str,
     port: int,

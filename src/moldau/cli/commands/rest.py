@@ -12,11 +12,9 @@ import click
 
 from moldau.cli.output import log_to_stderr
 from moldau.cli.service import (
-    FILE,
     client_security,
     credentials,
     host_option,
-    log_level_option,
     port_option,
     rate_option,
     run_service,
@@ -24,7 +22,7 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.session import FILE, bootstrap_option, client_settings, log_level_option
 
 if TYPE_CHECKING:
     from moldau.rest.proxy import Proxy
@@ -92,7 +90,7 @@ _EXTRA = "Next: pip install 'moldau[rest]'"
     help="A consumer instance that is not used for so long ends.",
 )
 @click.option("--max-consumers", type=click.IntRange(min=1), default=10_000, show_default=True)
-@log_level_option
+@log_level_option("warning")
 def rest(**options: Any) -> None:
     """Run a REST proxy in the foreground until Ctrl-C or SIGTERM.
 

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.commands.acls import (
-    RIGHTS_OPTIONS,
-    Resource,
-    add_options,
-    principal_of,
-    resource_options,
-    rules,
-)
+from moldau.cli.commands.acls import Resource, principal_of, resource_options, rights_options, rules
 from moldau.cli.commands.acls import sentence as acl_sentence
 from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
@@ -102,8 +95,7 @@ def _rights_command(plan: Callable[[list[Acl], str, list[Acl]], of_acls.Change])
 
 def _add_rights_command(name: str, plan: Any, says: str) -> None:
     command = resource_options(cluster_command_options(_rights_command(plan)))
-    command = add_options(command, RIGHTS_OPTIONS)
-    roles.command(name, help=says)(_role_argument(command))
+    roles.command(name, help=says)(_role_argument(rights_options(command)))
 
 
 _add_rights_command("grant", of_acls.grant, "Allow something to a role and to all who have it.")

@@ -23,9 +23,8 @@ from moldau.cli.schema_registry import (
     references_of,
     registry_options,
 )
-from moldau.cli.session import json_option
+from moldau.cli.session import FILE, json_option
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 type_option = click.option(
     "--type",
     "schema_type",
@@ -180,7 +179,7 @@ def _print_schema(found: dict[str, Any], text: str) -> None:
 
 @schemas.command("register")
 @click.argument("subject")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @type_option
 @reference_option
 @click.option("--normalize", is_flag=True, help="Let the registry bring it into its normal form.")
@@ -214,7 +213,7 @@ def register(
 
 @schemas.command("check")
 @click.argument("subject")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @type_option
 @reference_option
 @click.option("--version", default="all", show_default=True, help="A number, latest, or all that count.")

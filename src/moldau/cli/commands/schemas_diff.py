@@ -21,7 +21,7 @@ from moldau.cli.schema_registry import (
     references_of,
     registry_options,
 )
-from moldau.cli.session import json_option
+from moldau.cli.session import FILE, json_option
 
 if TYPE_CHECKING:
     from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient
@@ -33,11 +33,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("subject")
 @click.argument("old", required=False)
 @click.argument("new", required=False)
-@click.option(
-    "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Compare with the schema in this file, instead of a version.",
-)
+@click.option("--file", type=FILE, help="Compare with the schema in this file, instead of a version.")
 @click.option("--type", "schema_type", type=click.Choice(["avro", "json", "protobuf"]), help="Of the file.")
 @click.option(
     "--reference",

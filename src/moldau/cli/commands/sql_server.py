@@ -15,7 +15,6 @@ from moldau.cli.service import (
     client_security,
     credentials,
     host_option,
-    log_level_option,
     port_option,
     rate_option,
     run_service,
@@ -23,7 +22,7 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings, client_settings_arguments
+from moldau.cli.session import bootstrap_option, client_settings, client_settings_arguments, log_level_option
 
 if TYPE_CHECKING:
     from moldau.sql.server.server import ServerOptions
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @rate_option
-@log_level_option
+@log_level_option("warning")
 def sql_server(**options: Any) -> None:
     """Run a SQL server in the foreground until Ctrl-C or SIGTERM.
 

@@ -16,6 +16,8 @@ import click
 from moldau.cli.output import note
 from moldau.cli.running import APPLICATION, start, until_asked
 from moldau.cli.session import (
+    COMPRESSION,
+    PORT,
     client_settings,
     client_settings_arguments,
     client_settings_options,
@@ -86,9 +88,9 @@ home_option = click.option(
 )
 @click.option("--partitions", type=click.IntRange(min=1), help="Partitions of output topics that are made.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Of topics that are made.")
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
-@click.option("--http-port", type=click.IntRange(0, 65535), help="Answer questions about stores there.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
+@click.option("--compression", type=COMPRESSION, default="none")
+@click.option("--http-port", type=PORT, help="Answer questions about stores there.")
+@click.option("--metrics-port", type=PORT, help="Serve metrics for Prometheus there.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option(
     "--option",

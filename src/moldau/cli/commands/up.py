@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.session import client_settings_options
+from moldau.cli.session import FILE, PORT, client_settings_options, log_level_option
 from moldau.cli.up.services import (
     DEFAULT_CONNECT_PORT,
     DEFAULT_CONSOLE_PORT,
@@ -29,7 +29,7 @@ _DEATH_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
+@click.option("--port", type=PORT, help="Of the broker; default 9092, 0 is a free one.")
 @click.option(
     "--brokers",
     type=click.IntRange(1, 100),
@@ -45,22 +45,22 @@ _DEATH_SECONDS = 2.0
 )
 @click.option(
     "--registry-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help=f"Of the schema registry; default {DEFAULT_REGISTRY_PORT}, 0 is a free one.",
 )
 @click.option(
     "--rest-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help=f"Of the REST proxy; default {DEFAULT_REST_PORT}, or a free one where that is in use.",
 )
 @click.option(
     "--console-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help=f"Of the web console; default {DEFAULT_CONSOLE_PORT} or the next free one, 0 is any.",
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="Where the first broker shows metrics and health, the others follow; default a free one for each.",
 )
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
@@ -74,7 +74,7 @@ _DEATH_SECONDS = 2.0
 @click.option(
     "--config",
     "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="A Kafka server.properties file for the broker.",
 )
@@ -86,7 +86,7 @@ _DEATH_SECONDS = 2.0
 @click.option("--connect", "with_connect", is_flag=True, help="Start a worker that runs connectors, too.")
 @click.option(
     "--connect-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help=f"Of its REST interface; default {DEFAULT_CONNECT_PORT} or the next free one, 0 is any.",
 )
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
@@ -101,13 +101,7 @@ _DEATH_SECONDS = 2.0
 @click.option(
     "--seconds", type=click.FloatRange(min=0), metavar="N", help="End when it has been up for N seconds."
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Of the broker's log file.",
-)
+@log_level_option("info", "Of the broker's log file.")
 def up(
     port: int | None,
     brokers: int,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
+from moldau.cli.session import PORT
+
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
 
 @click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="0 is a free one."
-)
+@click.option("--port", type=PORT, default=2181, show_default=True, help="0 is a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--data-dir",
