@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from click.testing import CliRunner
 
 from moldau.cli.commands import streams_run
 from moldau.cli.main import cli
+from moldau.cli.running import PIPELINE, child_command
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "streams" / "word_count.py")
 
@@ -30,3 +32,25 @@ def test_a_program_reaches_the_cluster_of_its_profile(
     (options,) = found
     assert options.bootstrap_servers == "kafka.example:9093", result.output
     assert options.options == {"kafka.security.protocol": "SSL"}
+
+
+def test_the_background_gets_the_same_options() -> None:
+    given = {
+        "bootstrap_server": "here:9092",
+        "master": "local[1]",
+        "checkpoints": None,
+        "metrics_port": 0,
+        "once": True,
+        "from_scratch": False,
+        "conf": ("a=1", "b=2"),
+        "options": ("c=3",),
+        "name": None,
+        "home": None,
+    }
+    command = child_command(PIPELINE, Path("/p.py"), "p", Path("/home"), given)
+    assert os.path.isabs(command[0])
+    assert command[1:5] == ["-m", "moldau", "pipeline", "run"]
+    assert " ".join(command[5:]) == (
+        "/p.py --name p --home /home --bootstrap-server here:9092 --master local[1] "
+        "--metrics-port 0 --once --conf a=1 --conf b=2 --option c=3"
+    )

@@ -7,9 +7,11 @@ Invariant: a process is killed only with ``--force``, and only one that has said
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -93,6 +95,23 @@ def until_asked(says: str, at_once: Callable[[], bool] = lambda: False) -> Itera
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def child_command(kind: Kind, path: Path, name: str, home: Path, given: dict[str, Any]) -> list[str]:
+    """The command that runs the same program, with the same options, in the foreground of another process."""
+    command = [sys.executable, "-m", *kind.command.split(), "run", str(path.absolute()), "--name", name]
+    command += ["--home", str(home)]
+    for option, value in given.items():
+        if option in ("name", "home") or value is None or value is False:
+            continue
+        flag = "--option" if option == "options" else f"--{option.replace('_', '-')}"
+        if value is True:
+            command.append(flag)
+        elif isinstance(value, tuple):
+            command += [word for each in value for word in (flag, each)]
+        else:
+            command += [flag, str(value)]
+    return command
 
 
 def start(kind: Kind, directory: "PipelineDirectory", command: Sequence[str]) -> None:

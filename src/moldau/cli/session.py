@@ -14,7 +14,8 @@ imported when a command runs, not before.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -313,6 +314,17 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None  # the shell's exit code for SIGINT
+
+
+@contextmanager
+def needs(what: str, extra: str) -> Iterator[None]:
+    """Around imports: a package that is not installed becomes one line that names the extra with it."""
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(
+            f"{what} needs {error.name}. Next: pip install 'moldau[{extra}]'"
+        ) from error
 
 
 def explain(error: "KafkaError") -> str:

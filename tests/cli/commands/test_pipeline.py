@@ -1,7 +1,6 @@
 """``moldau pipeline`` without a Spark: files, lists, states, signals and mistakes."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moldau.cli.commands.pipeline import listed, query_row, remarks
-from moldau.cli.commands.pipeline_run import child_command, find_file
+from moldau.cli.commands.pipeline_run import find_file
 from moldau.cli.main import cli
-from moldau.pipelines.definitions import Pipeline
 from moldau.pipelines.directory import PipelineDirectory, PipelineState
 from moldau.pipelines.errors import PipelineError
 from moldau.spark.query.progress import QueryStatus
@@ -219,23 +217,3 @@ def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineDirectory, tmp_p
     assert find_file("p", tmp_path / "home") == Path("/p.py")
     with pytest.raises(PipelineError):
         find_file("c", tmp_path / "home")
-
-
-def test_the_child_is_told_everything(home: PipelineDirectory) -> None:
-    given: dict[str, Any] = {
-        "bootstrap_server": "here:9092",
-        "master": "local[1]",
-        "checkpoints": None,
-        "metrics_port": 0,
-        "once": True,
-        "from_scratch": False,
-        "conf": ("a=1", "b=2"),
-        "options": ("c=3",),
-    }
-    command = child_command(Pipeline("p", Path("/p.py"), (), {}), home, given)
-    assert command[1:5] == ["-m", "moldau", "pipeline", "run"]
-    assert " ".join(command[5:]) == (
-        f"/p.py --name p --home {home.path.parent} --bootstrap-servers here:9092 --master local[1] "
-        "--metrics-port 0 --once --conf a=1 --conf b=2 --option c=3"
-    )
-    assert os.path.isabs(command[0])

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moldau.cli.commands import streams_run
-from moldau.cli.commands.streams_run import child_command
 from moldau.cli.main import cli
 from moldau.pipelines.directory import PipelineDirectory, PipelineState
 from moldau.spark.query.progress import QueryStatus
@@ -104,13 +103,6 @@ def test_a_reset_is_shown_before_it_is_done(tmp_path: Path) -> None:
         assert [topic for topic in broker.topics() if not topic.startswith("__")] == ["lines", "words"]
         missing = invoke(tmp_path, "reset", "words", "--topic", "nothing", *servers)
         assert "there is no topic nothing" in missing.stderr
-
-
-def test_the_background_gets_the_same_options() -> None:
-    given = {"bootstrap_server": "h:1", "once": True, "detach": False, "conf": ("a=b",), "master": None}
-    command = child_command("words.py", "words", Path("/home"), given)
-    assert command[command.index("--name") + 1] == "words"
-    assert command[-3:] == ["--once", "--conf", "a=b"]
 
 
 def test_the_login_of_a_program_stands_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

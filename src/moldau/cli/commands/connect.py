@@ -14,7 +14,7 @@ import click
 
 from moldau.cli.output import log_to_stderr
 from moldau.cli.service import credentials, user_options
-from moldau.cli.session import FILE, log_level_option
+from moldau.cli.session import FILE, log_level_option, needs
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from moldau.connect.worker.herder import Herder
     from moldau.connect.worker.server import Ready
-
-_EXTRA = "Next: pip install 'moldau[connect]'"
 
 
 @click.command()
@@ -45,13 +43,11 @@ def connect(
       moldau connect worker.properties
     """
     log_to_stderr(log_level)
-    try:
+    with needs("a worker", "connect"):
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
         from moldau.connect.worker.settings import distributed_settings
-    except ImportError as error:
-        raise click.ClickException(f"a worker needs {error.name}. {_EXTRA}") from error
     try:
         settings = distributed_settings(read_file(worker))
         security = Security.of(settings.worker.given)
@@ -84,13 +80,11 @@ def connect_standalone(
       moldau connect-standalone worker.properties source.properties sink.properties
     """
     log_to_stderr(log_level)
-    try:
+    with needs("a worker", "connect"):
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
         from moldau.connect.worker.settings import standalone_settings
-    except ImportError as error:
-        raise click.ClickException(f"a worker needs {error.name}. {_EXTRA}") from error
     try:
         given = read_file(worker)
         settings = standalone_settings(given)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from moldau.cli.output import echo, print_json, print_table
-from moldau.cli.session import FILE
+from moldau.cli.session import FILE, json_option, needs
 
 _URL = click.option(
     "--url",
@@ -21,18 +21,13 @@ _URL = click.option(
     help="REST of a worker.",
 )
 _USER = click.option("--user", metavar="NAME:PASSWORD", envvar="MOLDAU_CONNECT_USER", help="Who you are.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class _Worker:
     def __init__(self, url: str, user: str | None) -> None:
-        try:
+        with needs("this", "connect"):
             from moldau.connect.connectors.http.client import HttpClient
             from moldau.connect.errors import ConfigException
-        except ImportError as error:
-            raise click.ClickException(
-                f"this needs {error.name}. Next: pip install 'moldau[connect]'"
-            ) from error
         name, _, password = (user or "").partition(":")
         try:
             self._client = HttpClient(url, user=name or None, password=password)
@@ -82,7 +77,7 @@ def connectors() -> None:
 @connectors.command("list")
 @_URL
 @_USER
-@_JSON
+@json_option
 def list_connectors(url: str, user: str | None, as_json: bool) -> None:
     """Show all connectors with their states.
 
@@ -122,7 +117,7 @@ def _row(name: str, each: dict[str, Any]) -> dict[str, Any]:
 @click.argument("name")
 @_URL
 @_USER
-@_JSON
+@json_option
 def status(name: str, url: str, user: str | None, as_json: bool) -> None:
     """Show one connector, its tasks and how far it is.
 

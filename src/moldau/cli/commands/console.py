@@ -11,7 +11,7 @@ import click
 
 from moldau.cli.output import log_to_stderr
 from moldau.cli.service import host_option, run_service, tls_key_options, tls_of
-from moldau.cli.session import FILE, PORT, bootstrap_option, client_settings, log_level_option
+from moldau.cli.session import FILE, PORT, bootstrap_option, client_settings, log_level_option, needs
 from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from moldau.console.settings import ClusterSettings, ConsoleSettings
     from moldau.web.server import ListenerOptions
     from moldau.web.tls import TlsOptions
-
-_EXTRA = "Next: pip install 'moldau[console]'"
 
 
 @click.command()
@@ -134,10 +132,8 @@ def console(
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
     log_to_stderr(log_level)
-    try:
+    with needs("the console", "console"):
         from moldau.console.settings import ConsoleSettings
-    except ImportError as error:
-        raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
     login = login or oidc_file is not None
     if not (login or is_open):
         _check_host(host)

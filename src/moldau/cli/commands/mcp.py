@@ -8,9 +8,7 @@ Invariant: standard output belongs to the protocol; everything else goes to stan
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.session import bootstrap_option, client_settings
-
-_EXTRA = "Next: pip install 'moldau[mcp]'"
+from moldau.cli.session import bootstrap_option, client_settings, needs
 
 
 @click.command()
@@ -53,13 +51,11 @@ def mcp(
       {"mcpServers": {"moldau": {"command": "moldau", "args": ["mcp", "-b", "127.0.0.1:9092"]}}}
     """
     log_to_stderr("warning")
-    try:
+    with needs("a server of tools", "mcp"):
         from moldau.console.assistant import assistant_server
         from moldau.console.masks import Masks, parse_mask
         from moldau.console.settings import ClusterSettings
         from moldau.console.workspace import Workspace
-    except ImportError as error:
-        raise click.ClickException(f"the assistant's tools need {error.name}. {_EXTRA}") from error
     from moldau.base.clock import SystemClock
     from moldau.cli.session import run
 

@@ -5,7 +5,6 @@ SIGTERM stop the queries after their batch; a second one stops them at once.
 """
 
 import os
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import console, note, print_table
-from moldau.cli.running import PIPELINE, start, until_asked
-from moldau.cli.session import PORT, pairs, servers_option
+from moldau.cli.running import PIPELINE, child_command, start, until_asked
+from moldau.cli.session import PORT, needs, pairs, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
     from moldau.pipelines.definitions import Pipeline
-    from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.running import RunningPipeline, RunOptions
 
 #: How often a line about each query is printed where there is no terminal.
@@ -97,7 +95,7 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
             if directory.is_running():
                 with directory.running():  # raises an error that names the process which runs it
                     pass
-            start(PIPELINE, directory, child_command(loaded, directory, given))
+            start(PIPELINE, directory, child_command(PIPELINE, loaded.path, loaded.name, home, given))
         elif isinstance(loaded, DeclaredPipeline):
             _declared(loaded, options, dry_run)
         elif dry_run:
@@ -155,25 +153,18 @@ def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
 @contextmanager
 def _one_line(verbose: bool) -> Iterator[None]:
     """Turns errors into one line; with ``--verbose`` their traceback comes first."""
-    try:
+    with needs("a pipeline", "spark"):
         from moldau.pipelines.errors import PipelineError
         from moldau.spark.session.java import JavaNotFound
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(_not_installed(missing)) from missing
-    try:
-        yield
-    except (PipelineError, JavaNotFound) as error:
-        if verbose:
-            traceback.print_exc()
-        raise click.ClickException(str(error)) from error
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(_not_installed(missing)) from missing
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
-
-def _not_installed(missing: ModuleNotFoundError) -> str:
-    return f"pipelines need {missing.name}, which is not installed: pip install 'moldau[spark]'"
+        try:
+            yield
+        except (PipelineError, JavaNotFound) as error:
+            if verbose:
+                traceback.print_exc()
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
 
 
 # In the foreground.
@@ -249,23 +240,6 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
         rate = "" if status.input_rows_per_second is None else f", {status.input_rows_per_second:.1f} rows/s"
         found.append(f"{status.name}: {status.state}, batch {status.batch_id}, {status.rows} rows{rate}{lag}")
     return found
-
-
-# In the background.
-
-
-def child_command(
-    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
-) -> list[str]:
-    """The command that runs the same pipeline in the foreground of another process."""
-    command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
-    command += ["--home", str(directory.path.parent), "--bootstrap-servers", given["bootstrap_server"]]
-    for option in ("master", "checkpoints", "metrics_port"):
-        if given[option] is not None:
-            command += [f"--{option.replace('_', '-')}", str(given[option])]
-    command += [f"--{flag.replace('_', '-')}" for flag in ("once", "from_scratch") if given[flag]]
-    command += [word for each in given["conf"] for word in ("--conf", each)]
-    return command + [word for each in given["options"] for word in ("--option", each)]
 
 
 # Dry.

@@ -24,14 +24,12 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings, log_level_option
+from moldau.cli.session import bootstrap_option, client_settings, log_level_option, needs
 
 if TYPE_CHECKING:
     from moldau.client.transport.security import Security
     from moldau.registry.server import ServerOptions
     from moldau.registry.service import Registry
-
-_EXTRA = "Next: pip install 'moldau[registry]'"
 
 
 @click.command()
@@ -79,12 +77,10 @@ def registry(
     """
     log_to_stderr(log_level)
     tls = tls_of(tls_cert, tls_key, tls_client_ca)
-    try:
+    with needs("the registry", "registry"):
         from moldau.registry.server import ServerOptions
         from moldau.web.limits import Limits
         from moldau.web.server import ListenerOptions
-    except ImportError as error:
-        raise click.ClickException(f"the registry needs {error.name}. {_EXTRA}") from error
     servers, security = kafkastore(bootstrap_server, client_settings())
     _run(
         ServerOptions(

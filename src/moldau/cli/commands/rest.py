@@ -22,13 +22,11 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import FILE, bootstrap_option, client_settings, log_level_option
+from moldau.cli.session import FILE, bootstrap_option, client_settings, log_level_option, needs
 
 if TYPE_CHECKING:
     from moldau.rest.proxy import Proxy
     from moldau.rest.server import ServerOptions
-
-_EXTRA = "Next: pip install 'moldau[rest]'"
 
 
 @click.command()
@@ -115,14 +113,12 @@ def rest(**options: Any) -> None:
 
 def _server_options(options: dict[str, Any]) -> "ServerOptions":
     tls = tls_of(options["tls_cert"], options["tls_key"], options["tls_client_ca"])
-    try:
+    with needs("the REST proxy", "rest"):
         from moldau.rest.proxy import ProxyOptions
         from moldau.rest.server import ServerOptions
         from moldau.rest.sessions import SessionOptions
         from moldau.web.limits import Limits
         from moldau.web.server import ListenerOptions
-    except ImportError as error:
-        raise click.ClickException(f"the REST proxy needs {error.name}. {_EXTRA}") from error
     return ServerOptions(
         ProxyOptions(
             SessionOptions(options["bootstrap_server"], client_security(client_settings())),

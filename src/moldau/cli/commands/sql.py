@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import echo, note, print_json_line, print_table
-from moldau.cli.session import bootstrap_server, connected, connection_options, json_option, run
+from moldau.cli.session import bootstrap_server, connected, connection_options, json_option, needs, run
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -79,12 +79,10 @@ def sql(
       moldau sql statements.sql -b broker1:9092
       moldau sql --server http://127.0.0.1:8088 -e "SHOW QUERIES"
     """
-    try:
+    with needs("the SQL shell", "sql"):
         from moldau.sql.running.query_processes import QueryProcesses
         from moldau.sql.running.session import Session
         from moldau.sql.server.client import RemoteSession
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(f"{missing.name} is not installed: pip install 'moldau[sql]'") from missing
 
     given = _given(text, file)
 

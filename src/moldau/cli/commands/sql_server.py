@@ -22,7 +22,13 @@ from moldau.cli.service import (
     tls_options,
     user_options,
 )
-from moldau.cli.session import bootstrap_option, client_settings, client_settings_arguments, log_level_option
+from moldau.cli.session import (
+    bootstrap_option,
+    client_settings,
+    client_settings_arguments,
+    log_level_option,
+    needs,
+)
 
 if TYPE_CHECKING:
     from moldau.sql.server.server import ServerOptions
@@ -70,15 +76,11 @@ def sql_server(**options: Any) -> None:
 
 def _server_options(options: dict[str, Any]) -> "ServerOptions":
     tls = tls_of(options["tls_cert"], options["tls_key"], options["tls_client_ca"])
-    try:
+    with needs("the SQL server", "sql-server"):
         from moldau.sql.running.query_processes import QueryProcesses
         from moldau.sql.server.server import ServerOptions
         from moldau.web.limits import Limits
         from moldau.web.server import ListenerOptions
-    except ImportError as error:
-        raise click.ClickException(
-            f"the SQL server needs {error.name}. Next: pip install 'moldau[sql-server]'"
-        ) from error
     servers = options["bootstrap_server"]
     # Queries log in as the server does.
     run_options = (*client_settings_arguments(), *options["run_options"])

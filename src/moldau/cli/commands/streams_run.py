@@ -4,7 +4,6 @@ Invariant: every failure ends as one line with what to do next. Ctrl-C and SIGTE
 batch had begun is done again, exactly once, at the next start.
 """
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note
-from moldau.cli.running import APPLICATION, start, until_asked
+from moldau.cli.running import APPLICATION, child_command, start, until_asked
 from moldau.cli.session import (
     COMPRESSION,
     PORT,
     client_settings,
     client_settings_arguments,
     client_settings_options,
+    needs,
     pairs,
     servers_option,
 )
@@ -129,7 +129,10 @@ def run(file: str, detach: bool, **given: Any) -> None:
                 raise click.ClickException(
                     f"application {name} runs already: 'moldau streams stop {name}' ends it"
                 )
-            command = [*child_command(file, name, home, given), *client_settings_arguments()]
+            command = [
+                *child_command(APPLICATION, Path(file), name, home, given),
+                *client_settings_arguments(),
+            ]
             start(APPLICATION, directory, command)
             return
         settings = _settings(given, home)
@@ -180,31 +183,24 @@ def _login() -> dict[str, str]:
 @contextmanager
 def one_line() -> Iterator[None]:
     """Turns errors into one line."""
-    try:
+    with needs("a program", "spark"):
         from moldau.pipelines.errors import PipelineError
         from moldau.protocol.errors import KafkaError
         from moldau.spark.options import OptionError
         from moldau.spark.session.java import JavaNotFound
         from moldau.streams.errors import StreamsError, TopologyError
         from moldau.streams.files import ProgramError
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(_not_installed(missing)) from missing
-    try:
-        yield
-    except (PipelineError, JavaNotFound, StreamsError, TopologyError, ProgramError, OptionError) as error:
-        raise click.ClickException(str(error)) from error
-    except (KafkaError, OSError) as error:
-        raise click.ClickException(
-            f"{error}: is the cluster there? --bootstrap-servers names another"
-        ) from error
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(_not_installed(missing)) from missing
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
-
-def _not_installed(missing: ModuleNotFoundError) -> str:
-    return f"running programs needs {missing.name}, which is not installed: pip install 'moldau[spark]'"
+        try:
+            yield
+        except (PipelineError, JavaNotFound, StreamsError, TopologyError, ProgramError, OptionError) as error:
+            raise click.ClickException(str(error)) from error
+        except (KafkaError, OSError) as error:
+            raise click.ClickException(
+                f"{error}: is the cluster there? --bootstrap-servers names another"
+            ) from error
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
 
 
 def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningProgram":
@@ -228,20 +224,3 @@ def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningPro
 
     with until_asked("ending; what its batch has begun is done again at the next start") as should_stop:
         return run_program(program, name, settings, should_stop=should_stop, on_change=show)
-
-
-def child_command(file: str, name: str, home: Path, given: dict[str, Any]) -> list[str]:
-    """The command that runs the same program in the foreground of another process."""
-    command = [sys.executable, "-m", "moldau", "streams", "run", str(Path(file).absolute()), "--name", name]
-    command += ["--home", str(home), "--bootstrap-servers", given["bootstrap_server"]]
-    for option, value in given.items():
-        if option in ("name", "home", "bootstrap_server") or value is None or value is False:
-            continue
-        flag = "--option" if option == "options" else f"--{option.replace('_', '-')}"
-        if value is True:
-            command.append(flag)
-        elif isinstance(value, tuple):
-            command += [word for each in value for word in (flag, each)]
-        else:
-            command += [flag, str(value)]
-    return command
