@@ -15,8 +15,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_cluster,
     read_properties,
     with_bootstrap_server,
@@ -50,8 +49,7 @@ TOOL = Tool(
     "kafka-console-consumer",
     "Prints the records of topics.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("topic", "The topic to read.", "topic"),
         Option("include", "A regular expression: all topics that it matches are read.", "pattern"),
         Option("partition", "Read this partition only.", "number", int),

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_cluster,
     read_properties,
     with_bootstrap_server,
@@ -56,8 +55,7 @@ TOOL = Tool(
     "kafka-console-producer",
     "Writes lines of standard input to a topic, one record a line.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("topic", "The topic to write to.", "topic"),
         Option("sync", "Send one record at a time and wait for it."),
         Option(

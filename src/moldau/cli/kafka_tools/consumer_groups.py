@@ -11,8 +11,7 @@ from moldau.base.names import TopicPartition
 from moldau.base.re2.regular_expressions import BadExpression, compile_expression
 from moldau.cli.kafka_tools import consumer_group_tables as tables
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_cluster,
     read_properties,
     with_bootstrap_server,
@@ -70,8 +69,7 @@ TOOL = Tool(
     "kafka-consumer-groups",
     "Lists, describes and deletes consumer groups, and changes where they go on reading.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("list", "List all consumer groups."),
         Option("describe", "Show groups: offsets and lag, or --members, or --state."),
         Option("delete", "Delete groups without members."),

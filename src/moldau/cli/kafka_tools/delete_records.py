@@ -11,8 +11,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -26,8 +25,7 @@ TOOL = Tool(
     "kafka-delete-records",
     "Deletes the records of partitions that lie before an offset.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option(
             "offset-json-file",
             'A file such as {"version": 1, "partitions": [{"topic": "a", "partition": 0, "offset": 7}]}; '

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -33,8 +32,7 @@ TOOL = Tool(
     "kafka-get-offsets",
     "Prints offsets of partitions: topic, partition and offset, with colons between.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("topic", "A topic or a regular expression; all topics without it.", "topic"),
         Option("partitions", "Partition numbers with commas between; all without it.", "numbers"),
         Option("topic-partitions", "Patterns such as orders:1,audit:0-3,logs:5-,all:-3.", "patterns"),

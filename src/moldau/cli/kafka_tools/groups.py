@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -26,8 +25,7 @@ TOOL = Tool(
     "kafka-groups",
     "Lists groups with their type and protocol.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("list", "List the groups."),
         Option("group-type", "Only groups of this type: classic, consumer, share, streams.", "type"),
         Option("protocol", "Only groups with this protocol.", "protocol"),

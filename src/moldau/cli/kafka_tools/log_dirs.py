@@ -8,8 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -28,8 +27,7 @@ TOOL = Tool(
     "kafka-log-dirs",
     "Shows the log directories of brokers and the sizes of the partitions in them.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("describe", "Describe the log directories."),
         Option("topic-list", "Topics with commas between; all without it.", "topics", default=""),
         Option("broker-list", "Ids of brokers with commas between; all without it.", "ids", default=""),

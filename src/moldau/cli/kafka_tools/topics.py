@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from moldau.base.names import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -44,8 +43,7 @@ TOOL = Tool(
     "kafka-topics",
     "Creates, lists, describes, alters and deletes topics.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("list", "List all topics, or those that --topic allows."),
         Option("create", "Create a topic."),
         Option("delete", "Delete the topics that --topic allows."),

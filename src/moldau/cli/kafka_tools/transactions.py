@@ -14,8 +14,7 @@ from typing import TypeVar
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -48,8 +47,7 @@ TOOL = Tool(
     "kafka-transactions",
     "Shows the state of transactions and their producers, and ends transactions that hang.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("version", "Show the version and exit.", letter="v"),
         Option("topic", "The topic to look at.", "topic"),
         Option("partition", "The partition to look at.", "partition", int),

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -39,8 +38,7 @@ TOOL = Tool(
     "kafka-acls",
     "Adds, lists and removes ACLs.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("add", "Add ACLs."),
         Option("list", "List ACLs; of a resource where one is named."),
         Option("remove", "Remove ACLs."),

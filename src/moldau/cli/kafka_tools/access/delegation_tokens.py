@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -28,8 +27,7 @@ TOOL = Tool(
     "kafka-delegation-tokens",
     "Creates, renews, expires and describes delegation tokens.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("create", "Create a token for the user that is logged in."),
         Option("renew", "Renew a token."),
         Option("expire", "End a token."),

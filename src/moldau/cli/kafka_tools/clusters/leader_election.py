@@ -8,8 +8,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -23,8 +22,7 @@ TOOL = Tool(
     "kafka-leader-election",
     "Elects leaders of partitions: preferred replicas, or any live one where there is no leader (unclean).",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("election-type", "preferred, or unclean, which may lose records.", "type"),
         Option("topic", "The topic of one partition.", "name"),
         Option("partition", "Its number.", "number", int),

@@ -27,8 +27,7 @@ from moldau.cli.kafka_tools.clusters.reassignment_plan import (
 )
 from moldau.cli.kafka_tools.delete_records import read_file
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -58,8 +57,7 @@ TOOL = Tool(
     "kafka-reassign-partitions",
     "Moves partitions to other brokers: --generate a plan, --execute it, --verify, --list or --cancel it.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("generate", "Prints a plan; changes nothing."),
         Option("execute", "Begins to move partitions as a plan says."),
         Option("verify", "Tells whether a plan has been carried out, and then removes its throttles."),

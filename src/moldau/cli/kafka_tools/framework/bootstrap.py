@@ -23,6 +23,8 @@ BOOTSTRAP_SERVER = Option(
     "bootstrap-server", "The brokers to connect to, as host1:port1,host2:port2.", "servers"
 )
 COMMAND_CONFIG = Option("command-config", "A properties file with settings of the client.", "file")
+#: What ``open_admin_cluster`` asks for.
+CLUSTER_OPTIONS = (BOOTSTRAP_SERVER, COMMAND_CONFIG)
 
 #: Settings of Kafka's clients that ours has, too.
 _SETTINGS = {

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from moldau.base.names import format_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_admin_cluster,
     with_bootstrap_server,
 )
@@ -33,8 +32,7 @@ TOOL = Tool(
     "kafka-client-metrics",
     "Shows and changes which metrics clients push to the brokers (KIP-714).",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("alter", "Create or change a subscription."),
         Option("list", "List the names of all subscriptions."),
         Option("describe", "Show subscriptions, or the one that is named."),

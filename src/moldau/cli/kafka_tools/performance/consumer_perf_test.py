@@ -11,8 +11,7 @@ from typing import Any
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
+    CLUSTER_OPTIONS,
     open_cluster,
     read_properties,
     with_bootstrap_server,
@@ -49,8 +48,7 @@ TOOL = Tool(
     "kafka-consumer-perf-test",
     "Measures how fast records are read.",
     Options(
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_OPTIONS,
         Option("topic", "The topic to read.", "topic"),
         Option("include", "A regular expression: all topics that it matches are read.", "pattern"),
         Option("num-records", "How many records to read.", "count", int),
