@@ -124,6 +124,9 @@ def test_a_reader_of_its_own_and_the_latest(registry, topic):
     assert write.serialize(topic, {"id": 5}) == data
     with pytest.raises(SerdeError, match="No schema is given"):
         JsonSerializer(registry).serialize(topic, {"id": 1})
+    registry.register(f"{topic}-2-value", '"string"')
+    with pytest.raises(SerdeError, match="is AVRO, not JSON"):
+        read.deserialize(f"{topic}-2", data)
 
 
 def test_headers_and_record_names(registry, topic):

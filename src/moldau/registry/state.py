@@ -212,11 +212,11 @@ class State:
     def next_id(self, context: str) -> int:
         return self.max_id(context) + 1
 
-    def with_id(self, context: str, schema_id: int, *, deleted: bool = True) -> list[SchemaValue]:
+    def with_id(self, context: str, schema_id: int) -> list[SchemaValue]:
         """The versions that have an id, by subject and version."""
         ids = self._ids.get(context)
         users = set() if ids is None else ids.holders.get(schema_id, set())
-        return self._values(users, deleted)
+        return self._values(users, deleted=True)
 
     def with_guid(self, guid: str) -> list[SchemaValue]:
         return self._values(self._guids.get(guid, ()), deleted=True)

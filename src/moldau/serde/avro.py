@@ -52,6 +52,11 @@ def parse_avro(text: str, references: Sequence[str] = (), *, stored: bool = Fals
         raise SerdeError(f"The Avro schema cannot be used: {error}") from error
 
 
+def stored_avro(registry: RegistryClient, found: RegisteredSchema) -> AvroSchema:
+    """A schema of the registry, with what it refers to."""
+    return parse_avro(found.text, list(referenced(registry, found.references).values()), stored=True)
+
+
 class AvroSerializer(Serializer):
     """``schema`` is Avro's JSON, or a dataclass or pydantic model.
 
@@ -95,20 +100,13 @@ class AvroSerializer(Serializer):
             given = self._parse(cls)
         subject = self._strategy(topic, is_key, given.name if given is not None else None)
         if self._options.use_latest_version:
-            found = latest(self._registry, subject)
-            return self._parsed_latest(found), found
+            found = latest(self._registry, subject, AVRO)
+            return stored_avro(self._registry, found), found
         if given is None:
             raise SerdeError(
                 f"No schema is given for {shown(cls)}: pass one, or a dataclass, or set use_latest_version."
             )
         return given, registered(self._registry, subject, given.text, AVRO, self._references, self._options)
-
-    def _parsed_latest(self, found: RegisteredSchema) -> AvroSchema:
-        if found.schema_type != AVRO:
-            raise SerdeError(f"The latest version of {found.subject!r} is {found.schema_type}, not Avro.")
-        return parse_avro(
-            found.text, list(referenced(self._registry, found.references).values()), stored=True
-        )
 
     def _parse(self, schema: str | type) -> AvroSchema:
         text = schema if isinstance(schema, str) else avro_schema_of(schema)
@@ -176,12 +174,8 @@ class AvroDeserializer(Deserializer):
     def _compiled(self, ref: SchemaRef, topic: str, is_key: bool) -> Decode:
         subject = context_subject(self._options.subject_name, topic, is_key)
         found = writer_schema(self._registry, ref, AVRO, subject)
-        writer, reader = self._parsed(found), self._reader
+        writer, reader = stored_avro(self._registry, found), self._reader
         if self._options.use_latest_version:
-            reader = self._parsed(latest(self._registry, self._strategy(topic, is_key, writer.name)))
+            chosen = latest(self._registry, self._strategy(topic, is_key, writer.name), AVRO)
+            reader = stored_avro(self._registry, chosen)
         return compile_decoder(writer, reader, return_record_name=self._named)
-
-    def _parsed(self, found: RegisteredSchema) -> AvroSchema:
-        return parse_avro(
-            found.text, list(referenced(self._registry, found.references).values()), stored=True
-        )

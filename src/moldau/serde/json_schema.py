@@ -152,12 +152,7 @@ class JsonSerializer(Serializer):
             text = json_schema_of(cls)
         subject = self._strategy(topic, is_key, None if text is None else schema_name(text))
         if self._options.use_latest_version:
-            found = latest(self._registry, subject)
-            if found.schema_type != JSON:
-                raise SerdeError(
-                    f"The latest version of {subject!r} is {found.schema_type}, not JSON Schema."
-                )
-            return found
+            return latest(self._registry, subject, JSON)
         if text is None:
             raise SerdeError(
                 f"No schema is given for {shown(cls)}: pass one, or a dataclass, or set use_latest_version."
@@ -211,7 +206,7 @@ class JsonDeserializer(Deserializer):
         subject = context_subject(self._options.subject_name, topic, is_key)
         found = writer_schema(self._registry, ref, JSON, subject)
         if self._options.use_latest_version:
-            found = latest(self._registry, self._strategy(topic, is_key, schema_name(found.text)))
+            found = latest(self._registry, self._strategy(topic, is_key, schema_name(found.text)), JSON)
         elif self._check is not None:
             return self._check
         return compile_check(found.text, referenced(self._registry, found.references))

@@ -140,9 +140,7 @@ class ProtobufSerializer(Serializer):
         name = self._message if made is None else made.DESCRIPTOR.full_name
         subject = self._strategy(topic, is_key, name)
         if self._options.use_latest_version:
-            found = latest(self._registry, subject)
-            if found.schema_type != PROTOBUF:
-                raise SerdeError(f"The latest version of {subject!r} is {found.schema_type}, not Protobuf.")
+            found = latest(self._registry, subject, PROTOBUF)
         elif made is not None:
             file = made.DESCRIPTOR.file
             text, references = descriptors.descriptor_text(file.serialized_pb), self._imports(file)
@@ -256,7 +254,7 @@ class ProtobufDeserializer(Deserializer):
             self._check(written)
             return self._message
         if self._options.use_latest_version:
-            newest = latest(self._registry, self._strategy(topic, is_key, written.full_name))
+            newest = latest(self._registry, self._strategy(topic, is_key, written.full_name), PROTOBUF)
             file = file_of(self._registry, newest, SchemaRef(schema_id=newest.schema_id), newest.subject)
             written = message_named(file, written.full_name)
         return message_class(written)

@@ -58,10 +58,13 @@ def writer_schema(
     return found
 
 
-def latest(registry: RegistryClient, subject: str) -> RegisteredSchema:
-    return asked(
-        f"The latest version of the subject {subject!r} cannot be had", lambda: registry.version(subject)
-    )
+def latest(registry: RegistryClient, subject: str, schema_type: str) -> RegisteredSchema:
+    """The latest version of a subject, which has to be of this type."""
+    what = f"The latest version of the subject {subject!r} cannot be had"
+    found = asked(what, lambda: registry.version(subject))
+    if found.schema_type != schema_type:
+        raise SerdeError(f"The latest version of {subject!r} is {found.schema_type}, not {schema_type}.")
+    return found
 
 
 def registered(

@@ -163,9 +163,7 @@ def config_entries(result: describe_configs.DescribeConfigsResult) -> list[Confi
             read_only=c.read_only,
             sensitive=c.is_sensitive,
             synonyms=tuple(ConfigSynonym(s.name, s.value, config_source(s.source)) for s in c.synonyms),
-            type=ConfigType(c.config_type)
-            if c.config_type in ConfigType.__members__.values()
-            else ConfigType(0),
+            type=config_type(c.config_type),
             documentation=c.documentation,
         )
         for c in result.configs

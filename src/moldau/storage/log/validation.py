@@ -180,7 +180,7 @@ def check_batch(
         ):
             _check_timestamps(payload, header, config, now_ms)
         if highest != max_timestamp:
-            header = _with_max_timestamp(view, header, highest)
+            header = _with_max_timestamp(view, highest)
     if config.compact and has_null_key(payload, count) is not None:
         raise _missing_keys(payload, count, topic_partition)
     return header
@@ -420,7 +420,7 @@ def _bad_counts(header: BatchHeader) -> AppendError:
     return _invalid(ErrorCode.INVALID_RECORD, message)
 
 
-def _with_max_timestamp(view: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+def _with_max_timestamp(view: memoryview, max_timestamp: int) -> BatchHeader:
     if not -(1 << 63) <= max_timestamp < 1 << 63:
         raise _invalid(ErrorCode.INVALID_RECORD, f"a record has the timestamp {max_timestamp}")
     set_max_timestamp(view, 0, max_timestamp)

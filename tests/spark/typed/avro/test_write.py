@@ -74,7 +74,7 @@ def test_what_is_written_is_read_by_fastavro_and_by_us(data: st.DataObject) -> N
     rows = data.draw(st.lists(st.fixed_dictionaries({"x": values, "n": SMALL}), min_size=1, max_size=6))
     text = json.dumps(avro_schema(kind, "Top"))
     column = pa.array([{"x": None, "n": 0}, *rows, None], kind)[1:]
-    found = AvroEncoder.from_text(text, kind, b"\x00\x00\x00\x00\x07").encode(column)
+    found = AvroEncoder(parse(text), kind, b"\x00\x00\x00\x00\x07").encode(column)
     found.validate(full=True)
     assert found[-1].as_py() is None
     schema = fastavro.parse_schema(json.loads(text))
@@ -91,7 +91,7 @@ def test_what_is_written_is_read_by_fastavro_and_by_us(data: st.DataObject) -> N
 
 
 def encode(schema: Any, column: pa.Array) -> list[Any]:
-    found = AvroEncoder.from_text(json.dumps(schema), column.type).encode(column)
+    found = AvroEncoder(parse(json.dumps(schema)), column.type).encode(column)
     parsed = fastavro.parse_schema(schema)
     return [
         None if value is None else fastavro.schemaless_reader(io.BytesIO(value), parsed, None)

@@ -14,7 +14,7 @@ from moldau.schemas.avro.types import AvroType
 from moldau.spark.kernels import avro as kernels
 from moldau.spark.kernels import avro_write as write_kernels
 from moldau.spark.typed.avro.programs import encode_default
-from moldau.spark.typed.avro.schema import decimal_type, meaning, parse, real_branches
+from moldau.spark.typed.avro.schema import decimal_type, meaning, real_branches
 from moldau.spark.typed.shapes import SchemaError
 from moldau.spark.write.rows import pieces_of
 
@@ -107,10 +107,6 @@ class AvroEncoder:
         self._header = np.frombuffer(header, np.uint8)
         # A small batch of this type shows what cannot be written before any row comes.
         _Layout(schema, pa.array([], kind))
-
-    @classmethod
-    def from_text(cls, text: str, kind: pa.DataType, header: bytes = b"") -> "AvroEncoder":
-        return cls(parse(text), kind, header)
 
     def encode(self, column: pa.Array) -> pa.Array:
         """The values as bytes; a null stays one."""
