@@ -36,6 +36,7 @@ from moldau.security.principals import (
     PrincipalMapping,
     distinguished_name,
 )
+from moldau.security.sasl.client import MECHANISMS
 from moldau.security.sasl.server import (
     AuthenticationFailed,
     Conversation,
@@ -49,8 +50,6 @@ log = logging.getLogger("moldau.broker.access.authentication")
 
 _HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
-#: What ``sasl.enabled.mechanisms`` may name.
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 #: So long a client may take for its login.
 _LOGIN_SECONDS = 30.0
 #: A client may not log in again sooner than this.

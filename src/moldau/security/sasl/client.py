@@ -23,7 +23,8 @@ from moldau.security.scram import (
     server_signature,
 )
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+#: What clients and brokers know; GSSAPI needs a package of its own (``kerberos.py``).
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 #: A broker could ask for so many rounds that the client never comes back.
 _MOST_ITERATIONS = 1_000_000
