@@ -64,9 +64,9 @@ def invalid_schema(why: object) -> RegistryProblem:
 
 
 def reference_not_found(name: str, subject: str, version: int) -> RegistryProblem:
-    told = f"{{name='{name}', subject='{subject}', version={version}}}"
+    wanted = f"{{name='{name}', subject='{subject}', version={version}}}"
     return invalid_schema(
-        f'No schema reference found for {told}: no subject "{subject}" with version {version}'
+        f'No schema reference found for {wanted}: no subject "{subject}" with version {version}'
     )
 
 

@@ -84,11 +84,11 @@ def _offline(partitions: Iterable[tuple[str, PartitionDescription]], live: set[i
 
 
 def _missing_brokers(partitions: Iterable[tuple[str, PartitionDescription]], live: set[int]) -> list[Reason]:
-    held: dict[int, list[str]] = defaultdict(list)
+    replicas: dict[int, list[str]] = defaultdict(list)
     for name, each in partitions:
         for replica in each.replicas:
             if replica not in live and each.leader_id != NO_LEADER:
-                held[replica].append(name)
+                replicas[replica].append(name)
     return [
         Reason(
             f"broker {broker_id} is not there: {len(names)} partition(s) have one replica less",
@@ -96,7 +96,7 @@ def _missing_brokers(partitions: Iterable[tuple[str, PartitionDescription]], liv
             "'moldau kafka-reassign-partitions'",
             tuple(names),
         )
-        for broker_id, names in sorted(held.items())
+        for broker_id, names in sorted(replicas.items())
     ]
 
 

@@ -1,7 +1,7 @@
 """``moldau backup``: saves a cluster to a folder or a bucket, run by run, and brings it back.
 
-Invariant: what is read and written goes over the wire alone. ``create`` works with every Kafka, ``restore``
-with Moldau, which can keep offsets. Every error ends as one line with a next step.
+Invariant: what is read and written goes over Kafka's protocol alone. ``create`` works with every Kafka,
+``restore`` with Moldau, which can keep offsets. Every error ends as one line with a next step.
 """
 
 from collections.abc import Awaitable, Callable

@@ -2,8 +2,8 @@
 
 ``moldau mirror FILE`` runs the flows of a file, ``moldau mirror --from A --to B`` one that flags describe.
 
-Invariant: every subcommand works over the wire alone, so that either side may be Apache Kafka; only mirrors
-with the same offsets, and so promote and demote, need a Moldau target.
+Invariant: every subcommand works over Kafka's protocol alone, so that either side may be Apache Kafka; only
+mirrors with the same offsets, and so promote and demote, need a Moldau target.
 """
 
 from collections.abc import Callable, Mapping

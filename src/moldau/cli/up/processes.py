@@ -185,9 +185,9 @@ class Processes:
         return tasks[done.pop()].failure("ended by itself")
 
     async def first_fatal_death(
-        self, restartable: Mapping[str, Service], told: Callable[[str], None]
+        self, restartable: Mapping[str, Service], say: Callable[[str], None]
     ) -> ServiceFailed:
-        """The same, but services in ``restartable`` are started again; ``told`` gets a sentence about it.
+        """The same, but services in ``restartable`` are started again; ``say`` gets a sentence about it.
 
         One that does not become ready again is fatal.
         """
@@ -196,13 +196,13 @@ class Processes:
             service = restartable.get(failure.name)
             if service is None:
                 return failure
-            told(f"{failure}: starting it again")
+            say(f"{failure}: starting it again")
             await self.launch(service)
             try:
                 await self.ready(service.name)
             except ServiceFailed as again:
                 return again
-            told(f"the {service.name} is back")
+            say(f"the {service.name} is back")
 
     def _pid_file(self, name: str) -> Path:
         return self._log_directory / f"{name}.pid"

@@ -1,9 +1,9 @@
 """What a new Protobuf schema changes, and whether bytes that the old one wrote still mean the same.
 
-Fields are known by their numbers. Types may change inside a group that shares its bytes on the wire,
-nothing else. A message may gain, lose and rename fields (not required ones); it may not vanish, and the
-package may not change. A field may move into a oneof only alone, as the others of the oneof would wipe it
-out. The vocabulary is that of Confluent's registry.
+Fields are known by their numbers. Types may change inside a group that shares its encoding, nothing else. A
+message may gain, lose and rename fields (not required ones); it may not vanish, and the package may not
+change. A field may move into a oneof only alone, as the others of the oneof would wipe it out. The vocabulary
+is that of Confluent's registry.
 """
 
 from collections.abc import Iterable
@@ -138,7 +138,7 @@ class _Comparison:
 
 
 def _labels(before: Any, after: Any) -> list[Difference]:
-    """One value and many values look alike on the wire for strings and messages, not for numbers, which are
+    """One value and many values are encoded alike for strings and messages, not for numbers, which are
     packed.
     """
     found: list[Difference] = []

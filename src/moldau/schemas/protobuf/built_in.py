@@ -2,7 +2,7 @@
 
 protoc brings google/protobuf along itself. Google's common types come from the package that installs them,
 and Confluent's few files, which clients import for tags and decimals, are declared here: names and numbers of
-fields, as they are on the wire.
+fields, as they are encoded.
 
 Invariant: no other file of this installation can be imported.
 """

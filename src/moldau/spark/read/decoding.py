@@ -21,8 +21,8 @@ from moldau.spark.read.decompression import Decompressor
 
 #: Up to so many records, decoding takes less time than loading the kernels.
 _FEW_RECORDS = 10_000
-#: What this process has read without them, as a list of one number.
-_read_plainly = [0]
+#: How many this process has decoded without them, as a list of one number.
+_plain_records = [0]
 
 
 def _wanted() -> bool:
@@ -57,5 +57,5 @@ def _loaded() -> bool:
 
 
 def _still_few(records: memoryview) -> bool:
-    _read_plainly[0] += sum(header.record_count for _, header in batches(records))
-    return _read_plainly[0] <= _FEW_RECORDS
+    _plain_records[0] += sum(header.record_count for _, header in batches(records))
+    return _plain_records[0] <= _FEW_RECORDS

@@ -1,10 +1,10 @@
-"""Who has seen all that a partition's log has for it is told when that is no longer so.
+"""Readers that have seen all that a partition's log has for them are notified when that is no longer so.
 
 A fetch session with thousands of partitions learns in this way which of them it has to look at.
 
-Invariant: everybody is told inside the change, before anybody can read what came of it, and once: who wants
-to hear of the next change has looked again. To be told is only to make a note; the partition may be half way
-through its change, and is not to be read.
+Invariant: a watcher is notified inside the change, before anybody can read what came of it, and once: it
+watches again after it has looked. It only makes a note; the partition may be half way through its change, and
+is not to be read.
 """
 
 from typing import Protocol
