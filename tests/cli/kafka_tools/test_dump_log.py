@@ -211,7 +211,7 @@ def test_batches_of_compaction_and_of_unknown_codecs() -> None:
 @pytest.mark.parametrize("name", ["remote-log-metadata-decoder", "cluster-metadata-decoder"])
 def test_decoders_that_come_later(tool: Callable[..., Any], name: str) -> None:
     result = tool("kafka-dump-log", "--files", "x.log", f"--{name}")
-    assert result.errors[0].startswith(f"--{name} is not supported yet: ")
+    assert result.errors[0].startswith(f"--{name} is not supported: ")
     assert result.code == 1
 
 

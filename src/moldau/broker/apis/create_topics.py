@@ -1,8 +1,10 @@
 """CreateTopics.
 
-Behaviour: each topic has its own result. A created topic is on disk, led and ready when the answer
-goes out. The effective configs come with the answer from v5 on.
-Not done: waiting for other brokers, since there are none yet: ``timeout_ms`` has nothing to bound.
+Behaviour: each topic has its own result. A created topic is in the metadata when the answer goes out, and
+on disk, led and ready where the broker that answers leads it. The effective configs come with the answer
+from v5 on.
+Not done: waiting for other brokers, which follow the metadata by themselves, so that ``timeout_ms`` has
+nothing to bound.
 """
 
 from collections import Counter

@@ -23,8 +23,8 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType
 from moldau.protocol.records import Record
 
-_DECODERS_TO_COME = {
-    "remote-log-metadata-decoder": "it comes with tiered storage",
+_WITHOUT_DECODER = {
+    "remote-log-metadata-decoder": "there is no tiered storage",
     "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere; 'moldau log import' reads Kafka's",
 }
 
@@ -49,7 +49,7 @@ TOOL = Tool(
         Option("offsets-decoder", "Print the records of __consumer_offsets as JSON."),
         Option("transaction-log-decoder", "Print the records of __transaction_state as JSON."),
         Option("share-group-state-decoder", "Print the records of __share_group_state as JSON."),
-        *(Option(name, f"Not there yet: {why}.") for name, why in _DECODERS_TO_COME.items()),
+        *(Option(name, f"Not supported: {why}.") for name, why in _WITHOUT_DECODER.items()),
     ),
     (
         "--files data/orders-0/00000000000000000000.log --print-data-log",
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str], console: Console) -> int:
         raise OptionError(TOOL.summary)
     given = TOOL.options.parse(arguments)
     require(given, "files")
-    for name, why in _DECODERS_TO_COME.items():
+    for name, why in _WITHOUT_DECODER.items():
         if given.has(name):
-            raise OptionError(f"--{name} is not supported yet: {why}", with_usage=False)
+            raise OptionError(f"--{name} is not supported: {why}", with_usage=False)
     dumper = Dumper(_settings(given), console)
     for path in given.value("files").split(","):
         dumper.dump(path)

@@ -49,7 +49,7 @@ def test_producer_options(tool: Callable[..., Any], words: tuple[str, ...], mess
         (("--producer-props", "foo"), "java.lang.IllegalArgumentException: Invalid property: foo"),
         (("--command-property", "acks=7"), "org.apache.kafka.common.config.ConfigException: Invalid value 7 for configuration acks: String must be one of: all, -1, 0, 1"),
         (("--command-config", "/none"), "java.nio.file.NoSuchFileException: /none"),
-        (("--transactional-id", "t"), "org.apache.kafka.common.errors.UnsupportedVersionException: transactional.id: transactions are not supported by moldau's tools yet"),
+        (("--transactional-id", "t"), "org.apache.kafka.common.errors.UnsupportedVersionException: transactional.id: moldau's tools write without transactions"),
     ],
 )  # fmt: skip
 def test_producer_settings(tool_at: Callable[..., Any], words: tuple[str, ...], message: str) -> None:

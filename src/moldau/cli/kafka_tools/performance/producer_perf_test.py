@@ -1,7 +1,7 @@
 """``moldau kafka-producer-perf-test``: how fast records are written, as Kafka's ProducerPerformance.
 
-A record that could not be written is reported on standard error and does not count. Transactions are not
-supported yet.
+A record that could not be written is reported on standard error and does not count. It writes without
+transactions.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ TOOL = Tool(
             "warmup-records", "How many records at the beginning are measured separately.", "count", int, 0
         ),
         Option("reporting-interval", "How often to print the progress.", "ms", int, 5000),
-        Option("transactional-id", "Not there yet: it comes with transactions.", "id"),
-        Option("transaction-duration-ms", "Not there yet: it comes with transactions.", "ms", int),
+        Option("transactional-id", "Not supported: this tool writes without transactions.", "id"),
+        Option("transaction-duration-ms", "Not supported: this tool writes without transactions.", "ms", int),
         Option(
             "producer-props", "The old name of --command-property.", "key=value", several=True, hidden=True
         ),

@@ -17,11 +17,12 @@ DEFAULT_FORMATTER = f"{_PACKAGE}.DefaultMessageFormatter"
 _SILENT = f"{_PACKAGE}.NoOpMessageFormatter"
 #: The logging formatter prints like the default one; its additional log is not written here.
 _PLAIN = (DEFAULT_FORMATTER, f"{_PACKAGE}.LoggingMessageFormatter")
-_TO_COME = {
-    f"{_PACKAGE}.OffsetsMessageFormatter": "consumer groups",
-    f"{_PACKAGE}.GroupMetadataMessageFormatter": "consumer groups",
-    f"{_PACKAGE}.TransactionLogMessageFormatter": "transactions",
-    f"{_PACKAGE}.ShareGroupStateMessageFormatter": "share groups",
+#: Formatters for internal topics, and the option of ``kafka-dump-log`` that shows the same records.
+_OF_INTERNAL_TOPICS = {
+    f"{_PACKAGE}.OffsetsMessageFormatter": "offsets-decoder",
+    f"{_PACKAGE}.GroupMetadataMessageFormatter": "offsets-decoder",
+    f"{_PACKAGE}.TransactionLogMessageFormatter": "transaction-log-decoder",
+    f"{_PACKAGE}.ShareGroupStateMessageFormatter": "share-group-state-decoder",
 }
 _SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
 
@@ -36,10 +37,9 @@ def formatter(name: str, properties: Mapping[str, str]) -> tuple[Format, list[st
         return made.format, complaints
     if name == _SILENT:
         return (lambda record: b""), []
-    if name in _TO_COME:
-        raise ToolError(
-            "java.lang.ClassNotFoundException", f"{name} is not supported yet: it comes with {_TO_COME[name]}"
-        )
+    if name in _OF_INTERNAL_TOPICS:
+        instead = f"'moldau kafka-dump-log --{_OF_INTERNAL_TOPICS[name]}' shows such records"
+        raise ToolError("java.lang.ClassNotFoundException", f"{name} is not supported: {instead}")
     raise ToolError("java.lang.ClassNotFoundException", name)
 
 
