@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from moldau.base.names import ZERO_UUID, Uuid
+from moldau.base.settings import SettingType
 from moldau.client.transport.cluster import NO_OPERATIONS, Broker
 
 #: Timestamps with a meaning of their own in ``Admin.list_offsets``.
@@ -46,17 +47,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_GROUP_CONFIG = 8
 
 
-class ConfigType(IntEnum):
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
+ConfigType = SettingType
 
 
 class ConfigOperation(IntEnum):
