@@ -1,14 +1,13 @@
 """One broker and one `moldau registry` for a module; every test has subjects of its own."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from moldau.client.registry.schema_registry import RegistryClient
 from moldau.testing import Broker
+from tests.shared.services import service_process
 
 
 @pytest.fixture(scope="module")
@@ -19,17 +18,8 @@ def serde_broker():
 
 @pytest.fixture(scope="module")
 def url(serde_broker):
-    command = [sys.executable, "-m", "moldau", "registry", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--bootstrap-servers", serde_broker.bootstrap_servers], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        found = re.search(r"ready: (\S+)", process.stdout.readline())
-        assert found is not None
-        yield found[1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+    with service_process("registry", "--port", "0", "-b", serde_broker.bootstrap_servers) as (_, url):
+        yield url
 
 
 @pytest.fixture(scope="module")

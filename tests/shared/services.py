@@ -1,6 +1,9 @@
-"""Services of ours for tests: each in a thread of its own, behind a real port, until the block ends."""
+"""Services of ours for tests: each in a thread or a process, behind a real port, until the block ends."""
 
 import asyncio
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
@@ -69,6 +72,24 @@ def running_registry(bootstrap_servers: str, **options: Any) -> Iterator[Running
 
     with running(serve, ServerOptions(bootstrap_servers=bootstrap_servers, **options)) as found:
         yield found
+
+
+@contextmanager
+def service_process(
+    *arguments: object, ready: str = r"ready: (\S+)"
+) -> "Iterator[tuple[subprocess.Popen[str], str]]":
+    """``moldau`` with these arguments in a process, once it is ready: the process, and its URL."""
+    command = [sys.executable, "-m", "moldau", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(ready, line)
+        assert found is not None, line + process.communicate(timeout=10)[1]
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def load_handlers() -> None:

@@ -1,9 +1,6 @@
 """``moldau console``: its start, its options, and what it refuses."""
 
-import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -12,6 +9,7 @@ from click.testing import CliRunner
 
 from moldau.cli.commands.console import console
 from moldau.testing import Broker
+from tests.shared.services import service_process
 
 
 @pytest.mark.parametrize(
@@ -44,16 +42,10 @@ def test_a_file_of_clusters_that_is_wrong(tmp_path: Path) -> None:
 def test_it_serves_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders")
     audit = tmp_path / "audit.jsonl"
-    command = [sys.executable, "-m", "moldau", "console", "--port", "0", "-b", broker.bootstrap_servers]
-    process = subprocess.Popen(
-        [*command, "--audit-file", str(audit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        ready = re.fullmatch(r"moldau console ready: (http://127\.0\.0\.1:\d+) \(local\)\n", line)
-        assert ready is not None, line
-        with httpx.Client(base_url=ready[1], timeout=60, trust_env=False, follow_redirects=True) as http:
+    options = ("--port", "0", "-b", broker.bootstrap_servers, "--audit-file", audit)
+    ready = r"^moldau console ready: (http://127\.0\.0\.1:\d+) \(local\)\n"
+    with service_process("console", *options, ready=ready) as (process, url):
+        with httpx.Client(base_url=url, timeout=60, trust_env=False, follow_redirects=True) as http:
             assert "orders" in http.get("/c/local/topics").text
             assert http.get("/").url.path == "/c/local"
             assert http.get("/c/local/topics/orders/messages/download").status_code == 200
@@ -61,6 +53,3 @@ def test_it_serves_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, "moldau console stopped\n", "")
-    finally:
-        process.kill()
-        process.wait()

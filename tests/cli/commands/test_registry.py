@@ -1,43 +1,25 @@
 """``moldau registry``: from options to a running service and back to the prompt."""
 
-import re
 import signal
 import ssl
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from tests.shared.services import service_process
+
 pytestmark = pytest.mark.slow
 
-READY = re.compile(r"moldau registry ready: (https?://127\.0\.0\.1:\d+) \(0 subjects, topic _schemas\)\n")
+READY = r"^moldau registry ready: (https?://127\.0\.0\.1:\d+) \(0 subjects, topic _schemas\)\n"
 
 
-@contextmanager
-def running(broker, *arguments: str):
-    command = [sys.executable, "-m", "moldau", "registry", "--port", "0"]
-    if broker is not None:
-        command += ["-b", broker.bootstrap_servers]
-    process = subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        ready = READY.fullmatch(line)
-        assert ready is not None, line + process.communicate(timeout=10)[1]
-        yield process, ready[1]
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.communicate()
+def running(*arguments: str):
+    return service_process("registry", "--port", "0", *arguments, ready=READY)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_starts_answers_and_stops(broker, number):
-    with running(broker) as (process, url):
+    with running("-b", broker.bootstrap_servers) as (process, url):
         made = httpx.post(f"{url}/subjects/s/versions", json={"schema": '"string"'}, timeout=30)
         assert made.json()["id"] == 1
         process.send_signal(number)
@@ -48,7 +30,7 @@ def test_it_starts_answers_and_stops(broker, number):
 def test_it_speaks_tls_and_asks_for_certificates(broker, tls_files):
     file = {name: str(tls_files / name) for name in ("server.pem", "server.key", "client.pem", "client.key")}
     options = ("--tls-cert", file["server.pem"], "--tls-key", file["server.key"])
-    with running(broker, *options, "--tls-client-ca", file["client.pem"]) as (_, url):
+    with running("-b", broker.bootstrap_servers, *options, "--tls-client-ca", file["client.pem"]) as (_, url):
         assert url.startswith("https://")
         trust = ssl.create_default_context(cafile=file["server.pem"])
         with pytest.raises(httpx.HTTPError):
@@ -61,12 +43,12 @@ def test_a_cluster_with_tls_and_a_login(secured):
     """The settings of Confluent's registry: the client's own, behind ``kafkastore.``."""
     properties = [f"-Xkafkastore.{name}={value}" for name, value in secured.settings.items()]
     address = f"-Xkafkastore.bootstrap.servers=SASL_SSL://{secured.address}"
-    with running(None, address, *properties) as (_, url):
+    with running(address, *properties) as (_, url):
         made = httpx.post(f"{url}/subjects/s/versions", json={"schema": '"string"'}, timeout=30)
         assert made.json()["id"] == 1
     secured.broker.reset()
     plain = ("-b", secured.address, "--command-config", str(secured.config_file))
-    with running(None, *plain) as (_, url):
+    with running(*plain) as (_, url):
         assert httpx.get(f"{url}/subjects", timeout=30).json() == []
 
 

@@ -1,30 +1,22 @@
 """``moldau rest``: from options to a running proxy and back to the prompt."""
 
-import re
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from tests.shared.services import service_process
+
 pytestmark = pytest.mark.slow
 
-READY = re.compile(r"moldau rest ready: (http://127\.0\.0\.1:\d+) \(cluster \S+\)\n")
+READY = r"^moldau rest ready: (http://127\.0\.0\.1:\d+) \(cluster \S+\)\n"
 
 
-@contextmanager
 def running(*arguments):
-    command = [sys.executable, "-m", "moldau", "rest", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=60)
+    return service_process("rest", *arguments, ready=READY)
 
 
 def failed(*arguments):
@@ -37,10 +29,8 @@ def failed(*arguments):
 def test_it_answers_and_stops(broker):
     broker.create_topic("t", 1)
     options = ("--port", "0", "-b", broker.bootstrap_servers, "--user", "ann:secret", "--alone")
-    with running(*options) as process:
-        ready = READY.fullmatch(process.stdout.readline())
-        assert ready is not None
-        with httpx.Client(base_url=ready[1], timeout=60, trust_env=False) as http:
+    with running(*options) as (process, url):
+        with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
             assert http.get("/topics").status_code == 401
             assert http.get("/topics", auth=("ann", "secret")).json() == ["t"]
         process.send_signal(signal.SIGTERM)
@@ -54,8 +44,8 @@ def test_a_port_that_is_taken(broker):
         said = failed("--port", port, "-b", broker.bootstrap_servers)
         assert f"cannot listen on 127.0.0.1:{port}" in said
         assert "Next: choose another --port" in said
-        with running("--port", port, "--or-free-port", "-b", broker.bootstrap_servers) as process:
-            assert READY.fullmatch(process.stdout.readline())
+        with running("--port", port, "--or-free-port", "-b", broker.bootstrap_servers) as (_, url):
+            assert not url.endswith(f":{port}")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 """``moldau sql-server`` as a process, and ``moldau sql --server`` that talks to it."""
 
 import json
-import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from click.testing import CliRunner
 from moldau.cli.commands.sql import sql
 from moldau.cli.commands.sql_server import sql_server
 from moldau.testing import Broker
+from tests.shared.services import service_process
 
 CLICKS = (
     "CREATE STREAM clicks (user STRING KEY, page STRING)"
@@ -26,19 +24,12 @@ CLICKS = (
 def test_a_server_and_its_shell(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("ann:secret\n")
-    command = [sys.executable, "-m", "moldau", "sql-server", "--port", "0", "--user-file", str(users)]
+    options = ("--port", "0", "--user-file", users, "--home", tmp_path)
     with (
         Broker() as broker,
-        subprocess.Popen(
-            [*command, "--home", str(tmp_path), "-b", broker.bootstrap_servers],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process,
+        service_process("sql-server", *options, "-b", broker.bootstrap_servers) as (process, url),
     ):
-        assert process.stdout is not None
-        ready = re.search(r"ready: (\S+)", process.stdout.readline())
-        assert ready is not None
-        server = ["--server", ready[1], "--user", "ann:secret"]
+        server = ["--server", url, "--user", "ann:secret"]
         made = CliRunner().invoke(sql, ["-e", CLICKS, *server])
         assert made.output.splitlines() == ["Stream CLICKS created"]
         count = "SELECT user, COUNT(*) AS n FROM clicks GROUP BY user;"
@@ -47,8 +38,8 @@ def test_a_server_and_its_shell(tmp_path: Path) -> None:
         refused = CliRunner().invoke(sql, ["-e", "SHOW STREAMS;", *server[:2]])
         assert (refused.exit_code, "Unauthorized" in refused.output) == (1, True)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        assert process.stdout.read().strip() == "moldau sql-server stopped"
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "moldau sql-server stopped\n")
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import pickle
-import re
 import ssl
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -19,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from moldau.client.registry.schema_registry import Reference, RegistryClient, RegistryError
 from moldau.testing import Broker
+from tests.shared.services import service_process
 
 V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 V2 = (
@@ -32,18 +30,10 @@ USER = '{"type":"record","name":"User","fields":[{"name":"home","type":"Address"
 
 @pytest.fixture(scope="module")
 def url():
-    command = [sys.executable, "-m", "moldau", "registry", "--port", "0", "--user", "ann:s:crét"]
     with Broker() as broker:
-        process = subprocess.Popen(
-            [*command, "--bootstrap-servers", broker.bootstrap_servers], stdout=subprocess.PIPE, text=True
-        )
-        try:
-            found = re.search(r"ready: (\S+)", process.stdout.readline())
-            assert found is not None
-            yield found[1]
-        finally:
-            process.terminate()
-            process.communicate(timeout=30)
+        options = ("--port", "0", "--user", "ann:s:crét", "-b", broker.bootstrap_servers)
+        with service_process("registry", *options) as (_, url):
+            yield url
 
 
 @pytest.fixture
