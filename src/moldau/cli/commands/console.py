@@ -5,7 +5,7 @@ without a login is not started by mistake.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
     from moldau.web.server import ListenerOptions
-    from moldau.web.tls import TlsOptions
 
 
 @click.command()
@@ -94,29 +93,7 @@ if TYPE_CHECKING:
 @click.option("--open", "is_open", is_flag=True, help="Listen on the network without a login all the same.")
 @tls_key_options
 @log_level_option("warning")
-def console(
-    host: str,
-    port: int | None,
-    bootstrap_server: str,
-    registry: str | None,
-    registry_user: str | None,
-    connect: str | None,
-    clusters_file: Path | None,
-    name: str,
-    login: bool,
-    oidc_file: Path | None,
-    shared_services: bool,
-    read_only: bool,
-    masks: tuple[str, ...],
-    topic_pattern: str | None,
-    topic_rule: str,
-    audit_file: str | None,
-    allowed_hosts: tuple[str, ...],
-    is_open: bool,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    log_level: str,
-) -> None:
+def console(**options: Any) -> None:
     """Run the web console until Ctrl-C or SIGTERM: topics, messages, groups, schemas and more in a browser.
 
     It reaches the cluster by its address alone, so it shows Apache Kafka as well.
@@ -131,24 +108,26 @@ def console(
       moldau console --oidc oidc.toml -X security.protocol=SASL_SSL -X sasl.mechanism=OAUTHBEARER
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
-    log_to_stderr(log_level)
+    log_to_stderr(options["log_level"])
     with needs("the console", "console"):
         from moldau.console.settings import ConsoleSettings
-    login = login or oidc_file is not None
-    if not (login or is_open):
-        _check_host(host)
+    file, oidc_file = options["clusters_file"], options["oidc_file"]
+    login = options["login"] or oidc_file is not None
+    if not (login or options["is_open"]):
+        _check_host(options["host"])
+    same = ("read_only", "topic_pattern", "topic_rule", "audit_file", "allowed_hosts", "shared_services")
     try:
-        own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
-        clusters, hidden = _clusters(own, clusters_file, masks)
+        clusters, masks = _clusters(options, file)
         settings = ConsoleSettings(
             clusters,
-            _listener(host, port, tls_of(tls_cert, tls_key)),
-            *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
+            _listener(options),
+            login,
+            masks=masks,
             oidc=None if oidc_file is None else _oidc(oidc_file),
-            shared_services=shared_services,
+            **{name: options[name] for name in same},
         )
     except (ValueError, OSError) as error:
-        raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
+        raise click.UsageError(f"{file}: {error}" if file else str(error)) from error
     _run(settings)
 
 
@@ -162,45 +141,42 @@ def _check_host(host: str) -> None:
         )
 
 
-def _listener(host: str, port: int | None, tls: "TlsOptions | None") -> "ListenerOptions":
+def _listener(options: dict[str, Any]) -> "ListenerOptions":
     """Open, because the pages ask for a login, or it is meant: ``_check_host`` has looked."""
     from moldau.web.server import ListenerOptions
 
-    return ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2, is_open=True)
-
-
-def _port(host: str, wanted: int | None) -> int:
-    return next_free_port(host, DEFAULT_CONSOLE_PORT, "--port") if wanted is None else wanted
-
-
-class ClusterOptions(NamedTuple):
-    """The one cluster of a command line without ``--clusters``."""
-
-    name: str
-    bootstrap_servers: str
-    client: dict[str, str]
-    schema_registry: str | None
-    schema_registry_user: str | None
-    connect: str | None
+    host, port = options["host"], options["port"]
+    if port is None:
+        port = next_free_port(host, DEFAULT_CONSOLE_PORT, "--port")
+    tls = tls_of(options["tls_cert"], options["tls_key"])
+    return ListenerOptions(host, port, tls=tls, stop_timeout_seconds=2, is_open=True)
 
 
 def _clusters(
-    own: ClusterOptions, file: Path | None, masks: tuple[str, ...]
+    options: dict[str, Any], file: Path | None
 ) -> "tuple[tuple[ClusterSettings, ...], tuple[Mask, ...]]":
     """Clusters and masks; what is wrong with them is said now, not by the first page (ValueError)."""
     from moldau.console.masks import parse_mask
     from moldau.console.settings import ClusterSettings, read_clusters
 
-    hidden = tuple(parse_mask(each) for each in masks)
+    masks = tuple(parse_mask(each) for each in options["masks"])
     if file is None:
-        clusters: tuple[ClusterSettings, ...] = (ClusterSettings(*own),)
+        own = ClusterSettings(
+            options["name"],
+            options["bootstrap_server"],
+            client_settings(),
+            options["registry"],
+            options["registry_user"],
+            options["connect"],
+        )
+        clusters: tuple[ClusterSettings, ...] = (own,)
     else:
         clusters, more = read_clusters(file.read_text("utf-8"))
-        hidden += more
+        masks += more
     for each in clusters:
         if not each.knows_users or "sasl.username" in each.client or "sasl.jaas.config" in each.client:
             each.security()
-    return clusters, hidden
+    return clusters, masks
 
 
 def _oidc(file: Path) -> "OidcSettings":

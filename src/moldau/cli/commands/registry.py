@@ -7,8 +7,7 @@ Invariant: the ready line is printed when requests are answered, not before.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -46,23 +45,7 @@ if TYPE_CHECKING:
 @tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @log_level_option("warning")
-def registry(
-    host: str,
-    port: int,
-    bootstrap_server: str,
-    advertised_host: str | None,
-    topic: str,
-    group: str,
-    read_only: bool,
-    users: tuple[str, ...],
-    user_file: Path | None,
-    is_open: bool,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_client_ca: Path | None,
-    max_request_bytes: int,
-    log_level: str,
-) -> None:
+def registry(**options: Any) -> None:
     """Run a schema registry in the foreground until Ctrl-C or SIGTERM.
 
     It speaks the API of Confluent's registry and keeps its schemas in the topic _schemas.
@@ -75,24 +58,27 @@ def registry(
       moldau registry --tls-cert server.pem --tls-key server.key --user ann:secret
       moldau registry -b kafka1:9093 --command-config client.properties
     """
-    log_to_stderr(log_level)
-    tls = tls_of(tls_cert, tls_key, tls_client_ca)
+    log_to_stderr(options["log_level"])
+    _run(_server_options(options))
+
+
+def _server_options(options: dict[str, Any]) -> "ServerOptions":
+    tls = tls_of(options["tls_cert"], options["tls_key"], options["tls_client_ca"])
     with needs("the registry", "registry"):
         from moldau.registry.server import ServerOptions
         from moldau.web.limits import Limits
         from moldau.web.server import ListenerOptions
-    servers, security = kafkastore(bootstrap_server, client_settings())
-    _run(
-        ServerOptions(
-            bootstrap_servers=servers,
-            listener=ListenerOptions(host, port, advertised_host, tls, is_open=is_open),
-            topic=topic,
-            group_id=group,
-            read_only=read_only,
-            users=credentials(users, user_file),
-            limits=Limits(max_body_bytes=max_request_bytes),
-            security=security,
-        )
+    servers, security = kafkastore(options["bootstrap_server"], client_settings())
+    host, port, advertised = options["host"], options["port"], options["advertised_host"]
+    return ServerOptions(
+        bootstrap_servers=servers,
+        listener=ListenerOptions(host, port, advertised, tls, is_open=options["is_open"]),
+        topic=options["topic"],
+        group_id=options["group"],
+        read_only=options["read_only"],
+        users=credentials(options["users"], options["user_file"]),
+        limits=Limits(max_body_bytes=options["max_request_bytes"]),
+        security=security,
     )
 
 

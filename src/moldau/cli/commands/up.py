@@ -7,8 +7,7 @@ stop that was asked for is exit code 0.
 import asyncio
 from collections.abc import Mapping, Sequence
 from errno import EDQUOT, ENOSPC
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -80,9 +79,18 @@ _DEATH_SECONDS = 2.0
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting; repeatable.")
 @client_settings_options
-@click.option("--no-registry", is_flag=True, help="Start no schema registry.")
+@click.option(
+    "--no-registry",
+    "with_registry",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Start no schema registry.",
+)
 @click.option("--rest/--no-rest", "with_rest", default=True, help="Start a REST proxy; by default it is.")
-@click.option("--no-console", is_flag=True, help="Start no web console.")
+@click.option(
+    "--no-console", "with_console", is_flag=True, flag_value=False, default=True, help="Start no web console."
+)
 @click.option("--connect", "with_connect", is_flag=True, help="Start a worker that runs connectors, too.")
 @click.option(
     "--connect-port",
@@ -102,28 +110,7 @@ _DEATH_SECONDS = 2.0
     "--seconds", type=click.FloatRange(min=0), metavar="N", help="End when it has been up for N seconds."
 )
 @log_level_option("info", "Of the broker's log file.")
-def up(
-    port: int | None,
-    brokers: int,
-    zookeeper: str | None,
-    registry_port: int | None,
-    rest_port: int | None,
-    console_port: int | None,
-    metrics_port: int | None,
-    host: str | None,
-    data_dirs: tuple[str, ...],
-    config_file: Path | None,
-    settings: tuple[str, ...],
-    no_registry: bool,
-    with_rest: bool,
-    no_console: bool,
-    with_connect: bool,
-    connect_port: int | None,
-    demo: bool,
-    rate: float,
-    seconds: float | None,
-    log_level: str,
-) -> None:
+def up(demo: bool, rate: float, seconds: float | None, **given: Any) -> None:
     """Start a broker, a schema registry, a REST proxy and a web console, until Ctrl-C, SIGTERM or the key q.
 
     With --demo there is more: a shop's orders and clicks are produced live, a pipeline on Spark enriches,
@@ -141,20 +128,9 @@ def up(
     """
     from moldau.cli.session import client_settings, client_settings_arguments, run
 
+    given["with_connect"] |= given["connect_port"] is not None
     options = UpOptions(
-        *(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level),
-        client_settings_arguments(),
-        client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
-        brokers,
-        zookeeper,
-        rest_port,
-        with_rest,
-        console_port,
-        not no_console,
-        metrics_port,
-        with_connect or connect_port is not None,
-        connect_port,
-        client_settings(),
+        **given, client_arguments=client_settings_arguments(), client_settings=client_settings()
     )
     if demo:
         from moldau.cli.up.demo import demonstrate

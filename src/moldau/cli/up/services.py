@@ -51,10 +51,8 @@ class UpOptions:
     registry_port: int | None = None
     with_registry: bool = True
     log_level: str = "info"
-    #: How the broker's clients reach it: ``--command-config`` and ``-X`` for their command lines, and the
-    #: protocol of the listener that these settings are for.
+    #: How the broker's clients reach it: ``--command-config`` and ``-X`` for their command lines.
     client_arguments: tuple[str, ...] = ()
-    security_protocol: str = "PLAINTEXT"
     #: How many brokers, and the ZooKeeper that keeps their metadata; without it they share a directory.
     brokers: int = 1
     zookeeper: str | None = None
@@ -66,8 +64,13 @@ class UpOptions:
     metrics_port: int | None = None
     with_connect: bool = False
     connect_port: int | None = None
-    #: Settings of clients, for services that are told them by a file.
+    #: The same as settings, for services that get them in a file.
     client_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def security_protocol(self) -> str:
+        """Of the listener that the client's settings are for."""
+        return self.client_settings.get("security.protocol", "PLAINTEXT").strip().upper()
 
     @property
     def directory(self) -> Path:
