@@ -44,16 +44,7 @@ resource_options = add_options(
 @click.option("-n", "--name", "names", multiple=True, help="Only this config; repeatable.")
 @click.option("-a", "--all", "show_all", is_flag=True, help="Show defaults too.")
 @cluster_command_options
-def get(
-    topic: str | None,
-    broker: int | None,
-    all_brokers: bool,
-    group: str | None,
-    client_metrics: str | None,
-    names: tuple[str, ...],
-    show_all: bool,
-    as_json: bool,
-) -> None:
+def get(topic: str | None, names: tuple[str, ...], show_all: bool, as_json: bool, **named: Any) -> None:
     """Show the configs of a topic (or of a broker), and where each value comes from.
 
     \b
@@ -63,7 +54,7 @@ def get(
       moldau configs get orders --name retention.ms --name cleanup.policy
       moldau configs get --broker 1
     """
-    what = resource(topic, broker, all_brokers, group, client_metrics)
+    what = resource(topic, **named)
 
     async def work(cluster: "Cluster") -> "list[ConfigEntry]":
         from moldau.client.admin.admin import Admin
@@ -91,14 +82,7 @@ def get(
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME=VALUE...")
 @resource_options
 @cluster_command_options
-def set_(
-    arguments: tuple[str, ...],
-    broker: int | None,
-    all_brokers: bool,
-    group: str | None,
-    client_metrics: str | None,
-    as_json: bool,
-) -> None:
+def set_(arguments: tuple[str, ...], as_json: bool, **named: Any) -> None:
     """Set configs; the others stay as they are.
 
     \b
@@ -107,7 +91,7 @@ def set_(
       moldau configs set --broker 1 log.cleaner.threads=2
     """
     topic, rest = (None, arguments) if "=" in arguments[0] else (arguments[0], arguments[1:])
-    what = resource(topic, broker, all_brokers, group, client_metrics)
+    what = resource(topic, **named)
     values = pairs(rest, "the argument")
     if not values:
         raise click.UsageError("nothing to set: name at least one NAME=VALUE")
@@ -120,14 +104,7 @@ def set_(
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME...")
 @resource_options
 @cluster_command_options
-def unset(
-    arguments: tuple[str, ...],
-    broker: int | None,
-    all_brokers: bool,
-    group: str | None,
-    client_metrics: str | None,
-    as_json: bool,
-) -> None:
+def unset(arguments: tuple[str, ...], as_json: bool, **named: Any) -> None:
     """Take configs back to their defaults.
 
     \b
@@ -135,11 +112,11 @@ def unset(
       moldau configs unset orders retention.ms
       moldau configs unset --all-brokers log.retention.ms
     """
-    elsewhere = broker is not None or all_brokers or group is not None or client_metrics is not None
+    elsewhere = any(each is not None and each is not False for each in named.values())
     topic, names = (None, arguments) if elsewhere else (arguments[0], arguments[1:])
     if not names:
         raise click.UsageError("nothing to unset: name at least one config")
-    what = resource(topic, broker, all_brokers, group, client_metrics)
+    what = resource(topic, **named)
     _change(what, "DELETE", dict.fromkeys(names))
     _report_changes(what, [f"Unset {name}" for name in names], dict.fromkeys(names), as_json)
 
@@ -147,7 +124,7 @@ def unset(
 def resource(
     topic: str | None, broker: int | None, all_brokers: bool, group: str | None, client_metrics: str | None
 ) -> "ConfigResource":
-    """What the configs belong to; anything but exactly one name is wrong usage."""
+    """What the configs belong to, by ``resource_options``; anything but exactly one name is wrong usage."""
     from moldau.client.admin.descriptions import ConfigResource, ResourceType
 
     named = [
