@@ -108,6 +108,11 @@ def parse_size(text: str) -> int:
     return size
 
 
+def size_given(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """The ``callback`` of an option that is a number of bytes."""
+    return None if value is None else parse_size(value)
+
+
 def size_text(size: int) -> str:
     """A number of bytes with a unit: 1.5 MiB."""
     if size < 0:

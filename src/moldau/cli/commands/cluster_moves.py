@@ -6,37 +6,37 @@ goes on in the cluster if this program ends: it only watches.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.commands.cluster_throttle import throttled
-from moldau.cli.output import note, parse_size, print_json, print_table, progress, size_text
-from moldau.cli.session import cluster_command_options, connected
+from moldau.cli.output import note, print_json, print_table, progress, size_given, size_text
+from moldau.cli.session import add_options, cluster_command_options, connected
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
     from moldau.cli.reports.cluster_plan import Layout, PlannedMove
     from moldau.client.transport.cluster import Cluster
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _LOOK_SECONDS = 0.5
 _SHOWN_MOVES = 20
 #: What the estimate of a plan without a throttle supposes, and says so.
 _SUPPOSED_RATE = 50 * 1024 * 1024
 
 
-def plan_options(command: _F) -> _F:
-    """``--dry-run``, ``--no-wait`` and ``--throttle`` beside those of every command."""
-    dry = click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")
-    wait = click.option("--no-wait", is_flag=True, help="Return when the moves have begun.")
-    throttle = click.option(
+#: Those of every command, and what the commands of a plan have beside them.
+plan_options = add_options(
+    click.option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
+    click.option("--no-wait", is_flag=True, help="Return when the moves have begun."),
+    click.option(
         "--throttle",
         metavar="BYTES",
-        callback=lambda context, option, value: None if value is None else parse_size(value),
+        callback=size_given,
         help="At most so many bytes a second for each broker, such as 20MB; removed when the moves are over.",
-    )
-    return dry(wait(throttle(cluster_command_options(command))))
+    ),
+    cluster_command_options,
+)
 
 
 @click.command(short_help="Move a fair share of replicas to brokers that were added.")

@@ -22,7 +22,7 @@ from moldau.cli.commands.mirror import (
     settings_of,
 )
 from moldau.cli.output import echo, log_to_stderr, print_json, print_table
-from moldau.cli.session import FILE, json_option, run
+from moldau.cli.session import FILE, add_options, json_option, run
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
@@ -39,9 +39,9 @@ _state_option = click.option(
     metavar="FILE",
     help="Where the migration notes what it does.",
 )
-_config_options = (
-    click.option("--from-config", type=FILE),
-    click.option("--to-config", type=FILE),
+#: What every step after the plan takes.
+_step_options = add_options(
+    _state_option, click.option("--from-config", type=FILE), click.option("--to-config", type=FILE)
 )
 
 
@@ -162,9 +162,7 @@ def plan_command(state_file: Path, as_json: bool, **flow: Any) -> None:
 
 
 @migrate.command("start", short_help="Copy until Ctrl-C.")
-@_state_option
-@_config_options[0]
-@_config_options[1]
+@_step_options
 @click.option("--once", is_flag=True, help="End when everything is copied.")
 def start_command(state_file: Path, from_config: Path | None, to_config: Path | None, once: bool) -> None:
     """Copy the planned topics and follow them; keep it running until after the cut-over."""
@@ -179,9 +177,7 @@ def start_command(state_file: Path, from_config: Path | None, to_config: Path | 
 
 
 @migrate.command("status", short_help="Show how far the copy is.")
-@_state_option
-@_config_options[0]
-@_config_options[1]
+@_step_options
 @click.option("--verify", is_flag=True, help="Compare counts and checksums of every partition.")
 @json_option
 def status_command(
@@ -224,9 +220,7 @@ def status_command(
 
 
 @migrate.command("cutover", short_help="Close the old topics and open the new ones.")
-@_state_option
-@_config_options[0]
-@_config_options[1]
+@_step_options
 @click.option("--no-fence", is_flag=True, help="The writers have stopped: leave the old topics as they are.")
 @click.option(
     "--timeout", "timeout_seconds", default=30.0, show_default=True, help="For the mirror to catch up."
@@ -274,9 +268,7 @@ def cutover_command(
 
 
 @migrate.command("rollback", short_help="Go back to the old cluster.")
-@_state_option
-@_config_options[0]
-@_config_options[1]
+@_step_options
 @click.option("--discard-writes", is_flag=True, help="Let go of what was written to the new cluster since.")
 def rollback_command(
     state_file: Path, from_config: Path | None, to_config: Path | None, discard_writes: bool

@@ -6,14 +6,14 @@ Invariant: every subcommand works over Kafka's protocol alone, so that either si
 mirrors with the same offsets, and so promote and demote, need a Moldau target.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import echo, log_to_stderr, note, print_json, print_table, size_text
+from moldau.cli.output import echo, log_to_stderr, note, print_json, print_table, size_given, size_text
 from moldau.cli.session import (
     FILE,
     PORT,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from moldau.mirror.flow import Flow
     from moldau.mirror.rules.properties import FlowSettings, MirrorSettings
 
-_T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., Any])
 #: Flags mean "soon"; MirrorMaker 2's defaults of ten minutes are for files.
 _SECONDS = "5"
 
@@ -156,22 +154,6 @@ def settings_of(properties: dict[str, str]) -> "MirrorSettings":
     return settings
 
 
-def rate_of(text: str) -> str:
-    """Bytes a second: ``5000000``, ``500KB``, ``10MB``, ``1GB``."""
-    units = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "B": 1.0}
-    upper = text.strip().upper()
-    for unit, factor in units.items():
-        if upper.endswith(unit):
-            upper, times = upper[: -len(unit)], factor
-            break
-    else:
-        times = 1.0
-    try:
-        return str(float(upper) * times)
-    except ValueError:
-        raise click.UsageError(f"--throttle {text}: it is a number of bytes a second, such as 10MB") from None
-
-
 @mirror.command("run", short_help="Run flows until Ctrl-C.")
 @click.argument("file", required=False, type=FILE)
 @flow_options
@@ -188,7 +170,7 @@ def rate_of(text: str) -> str:
     default=None,
     help="Names at the target: the same (identity), or with the source's alias before them (default).",
 )
-@click.option("--throttle", metavar="RATE", help="Most bytes a second, such as 10MB.")
+@click.option("--throttle", metavar="RATE", callback=size_given, help="Most bytes a second, such as 10MB.")
 @click.option("--function", metavar="FILE.py:NAME", help="A Python function that filters or changes records.")
 @click.option("--acls", is_flag=True, help="Copy ACLs too.")
 @click.option(
@@ -213,7 +195,7 @@ def run_command(
     file: Path | None,
     mode: str | None,
     policy: str | None,
-    throttle: str | None,
+    throttle: int | None,
     function: str | None,
     acls: bool,
     schemas: tuple[str, str] | None,
@@ -237,7 +219,7 @@ def run_command(
     given = {
         "moldau.mode": mode,
         "replication.policy.class": policy,
-        "moldau.throttle.bytes.per.second": None if throttle is None else rate_of(throttle),
+        "moldau.throttle.bytes.per.second": None if throttle is None else str(throttle),
         "moldau.function": function,
         "sync.topic.acls.enabled": "true" if acls else None if file is not None else "false",
         "moldau.sync.topic.deletes.enabled": "true" if delete else None,
