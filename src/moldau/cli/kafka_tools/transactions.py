@@ -9,7 +9,6 @@ and exit code 1.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
@@ -26,8 +25,6 @@ from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ProducerState
 from moldau.client.admin.transactions import TransactionDescription, Transactions
 from moldau.protocol.errors import ErrorCode, KafkaError
-
-_T = TypeVar("_T")
 
 #: Command -> the options that it takes, and those that it requires.
 _COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -68,7 +68,6 @@ from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.schema import Versions
 
-_T = TypeVar("_T")
 _K = TypeVar("_K")
 
 #: Errors of a partition that end when the client has learned who leads it now.
