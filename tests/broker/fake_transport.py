@@ -15,12 +15,12 @@ from moldau.broker.purgatory import Parked
 
 
 class FakeTransport(asyncio.Transport):
-    """Takes ``room`` bytes, then asks for a pause until ``drain``; without ``room`` it takes all."""
+    """Takes so many bytes, then asks for a pause until ``drain``; without a number it takes all."""
 
-    def __init__(self, room: int | None = None, peer: Any = ("10.0.0.1", 4711)) -> None:
+    def __init__(self, buffer_bytes: int | None = None, peer: Any = ("10.0.0.1", 4711)) -> None:
         super().__init__()
         self.protocol: Any = None
-        self.room = room
+        self.buffer_bytes = buffer_bytes
         self.peer = peer
         self.written: list[bytes] = []
         self.buffered = 0
@@ -45,9 +45,9 @@ class FakeTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         assert not self.closed, "nothing is written to a closed transport"
         self.written.append(bytes(data))
-        if self.room is not None:
+        if self.buffer_bytes is not None:
             self.buffered += len(data)
-            if self.buffered >= self.room:
+            if self.buffered >= self.buffer_bytes:
                 self.protocol.pause_writing()
 
     def drain(self) -> None:
@@ -105,14 +105,14 @@ class FakeOwner:
         self.unsent.pop(connection, None)
 
 
-class Line:
+class FakeConnection:
     """A connection and both of its ends. Without a loop, ``run`` does what comes in its next turns."""
 
     def __init__(
         self,
         handle_frame: Callable[[memoryview, Connection], None],
         *,
-        room: int | None = None,
+        buffer_bytes: int | None = None,
         frame_bytes: int = 1 << 20,
         inflight_requests: int = 100,
         outbound_bytes: int = 1 << 20,
@@ -122,7 +122,7 @@ class Line:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.owner = FakeOwner() if owner is None else owner
-        self.transport = FakeTransport(room)
+        self.transport = FakeTransport(buffer_bytes)
         self.transport.on_resume = lambda: self.call_soon(self._deliver)
         self.soon: list[Callable[[], None]] = []
         self.call_soon: Callable[..., object] = self.soon.append if loop is None else loop.call_soon
@@ -171,7 +171,7 @@ class Line:
 
 
 class FakeSlice:
-    """A piece of a log that is read when there is room for it, or cannot be."""
+    """A piece of a log that is read when there is space for it, or cannot be."""
 
     def __init__(self, data: bytes, *, fails_at: int | None = None, ends_at: int | None = None) -> None:
         self.data = data

@@ -22,7 +22,7 @@ from moldau.protocol.messages.list_config_resources import (
 )
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
-from tests.broker.fake_transport import Line
+from tests.broker.fake_transport import FakeConnection
 from tests.broker.giant_requests import giants
 from tests.contract.wire import frame
 from tests.shared.waiting import turns, until
@@ -54,26 +54,28 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def connect(broker: Broker, *, room: int | None = None) -> Line:
+def connect(broker: Broker, *, buffer_bytes: int | None = None) -> FakeConnection:
     """A connection on the broker's own loop, without a socket."""
     node = broker.node
     loop = asyncio.get_running_loop()
-    line = Line(node.dispatch.frame, room=room, intake=node.server.intake, loop=loop)
-    line.connection._owner = node.server
-    node.server.connections.add(line.connection)
-    return line
+    fake = FakeConnection(
+        node.dispatch.frame, buffer_bytes=buffer_bytes, intake=node.server.intake, loop=loop
+    )
+    fake.connection._owner = node.server
+    node.server.connections.add(fake.connection)
+    return fake
 
 
-async def answer(broker: Broker, data: bytes) -> Line:
+async def answer(broker: Broker, data: bytes) -> FakeConnection:
     """The connection after its request was answered, or closed, or left to wait for others."""
-    line = connect(broker)
-    line.feed(data)
-    await until(lambda: line.transport.written or line.transport.closed or waits(line))
-    return line
+    fake = connect(broker)
+    fake.feed(data)
+    await until(lambda: fake.transport.written or fake.transport.closed or waits(fake))
+    return fake
 
 
-def waits(line: Line) -> bool:
-    replies = line.connection._replies
+def waits(fake: FakeConnection) -> bool:
+    replies = fake.connection._replies
     return bool(replies) and replies[0].parked is not None
 
 
@@ -87,17 +89,17 @@ def test_a_giant_costs_little_more_than_its_bytes_and_nobody_waits_for_it(
     async def play(data: bytes) -> tuple[int, bool]:
         tracemalloc.start()
         try:
-            line = connect(broker)
-            line.feed(data)
-            answered_at_once = bool(line.transport.written)
+            fake = connect(broker)
+            fake.feed(data)
+            answered_at_once = bool(fake.transport.written)
             other = connect(broker)
             other.feed(small)
             assert other.transport.written, "others are answered meanwhile"
-            await until(lambda: line.transport.written or line.transport.closed or waits(line))
+            await until(lambda: fake.transport.written or fake.transport.closed or waits(fake))
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        for each in (line, other):
+        for each in (fake, other):
             each.lose()
         return peak, answered_at_once
 
@@ -114,9 +116,9 @@ def test_a_request_leaves_nothing_for_the_garbage_collector(broker: Broker, key:
     version = TABLE[key].maximum
 
     def left_by(message: Any) -> int:
-        line = broker.run(answer(broker, frame(message, version)))
-        line.lose()
-        del line
+        fake = broker.run(answer(broker, frame(message, version)))
+        fake.lose()
+        del fake
         broker.run(turns(5))
         return gc.collect()
 
@@ -134,36 +136,36 @@ def test_more_elements_than_may_be_are_refused_with_an_answer(
 ) -> None:
     data = frame(ListConfigResourcesRequest([1] * (ELEMENTS + 200)), 1)
     with caplog.at_level(logging.WARNING):
-        line = broker.run(answer(broker, data))
-    assert not line.transport.closed
-    response = decode(ListConfigResourcesResponse, 1, line.transport.data[9:])
+        fake = broker.run(answer(broker, data))
+    assert not fake.transport.closed
+    response = decode(ListConfigResourcesResponse, 1, fake.transport.data[9:])
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert f"too many elements: moldau.request.elements.max={ELEMENTS + 100}" in caplog.text
-    line.lose()
+    fake.lose()
 
 
 def test_where_no_answer_can_say_it_the_connection_is_closed(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     resources = [DescribeConfigsResource(2, str(number), None) for number in range(ELEMENTS + 200)]
-    line = broker.run(answer(broker, frame(DescribeConfigsRequest(resources), 4)))
-    assert line.transport.closed
+    fake = broker.run(answer(broker, frame(DescribeConfigsRequest(resources), 4)))
+    assert fake.transport.closed
     assert "DescribeConfigsRequest v4 has too many elements" in caplog.text
-    line.lose()
+    fake.lose()
 
 
 def test_thousands_of_requests_whose_answers_nobody_reads(broker: Broker) -> None:
     data = frame(MetadataRequest([]), 12) * 5000
 
     async def play() -> tuple[int, int, Any]:
-        line = connect(broker, room=50_000)
-        line.feed(data)
+        fake = connect(broker, buffer_bytes=50_000)
+        fake.feed(data)
         await turns(200)
-        connection = line.connection
+        connection = fake.connection
         held = 0 if connection._held is None else len(connection._held)
-        waiting = line.transport.buffered + connection._outbound_bytes
-        reading = line.transport.reading
-        line.lose()
+        waiting = fake.transport.buffered + connection._outbound_bytes
+        reading = fake.transport.reading
+        fake.lose()
         return waiting, held, reading
 
     waiting, held, reading = broker.run(play())
@@ -174,6 +176,6 @@ def test_thousands_of_requests_whose_answers_nobody_reads(broker: Broker) -> Non
 
 def test_a_broker_is_described_once_however_often_it_is_named(broker: Broker) -> None:
     resources = [DescribeConfigsResource(4, str(broker.node.node_id), None)] * ELEMENTS
-    line = broker.run(answer(broker, frame(DescribeConfigsRequest(resources, True, True), 4)))
-    assert 1000 < len(line.transport.data) < 200_000
-    line.lose()
+    fake = broker.run(answer(broker, frame(DescribeConfigsRequest(resources, True, True), 4)))
+    assert 1000 < len(fake.transport.data) < 200_000
+    fake.lose()

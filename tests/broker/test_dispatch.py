@@ -25,7 +25,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.primitives import MalformedMessage, TooManyElements
 from moldau.replication.partition import Partition
-from tests.broker.fake_transport import Line
+from tests.broker.fake_transport import FakeConnection
 from tests.contract.wire import frame, header, raw_frame
 from tests.shared.waiting import turns, until
 
@@ -55,7 +55,7 @@ class World:
             settings=self.settings,
         )
         self.dispatch = Dispatch(self.services)
-        self.line = Line(self.dispatch.frame, loop=asyncio.get_running_loop())
+        self.client = FakeConnection(self.dispatch.frame, loop=asyncio.get_running_loop())
 
     def _handle(self, request: Any, context: RequestContext) -> Any:
         self.contexts.append(context)
@@ -66,12 +66,12 @@ class World:
         return InitProducerIdResponse(error_code=error.code)
 
     def send(self, correlation_id: int = 1, version: int = 0, client_id: str | None = "tester") -> None:
-        self.line.feed(frame(InitProducerIdRequest(None, 1000), version, correlation_id, client_id))
+        self.client.feed(frame(InitProducerIdRequest(None, 1000), version, correlation_id, client_id))
 
     @property
     def answers(self) -> list[tuple[int, int, int]]:
         """Correlation id, error code and producer id of each answer so far."""
-        data, found = self.line.transport.data, []
+        data, found = self.client.transport.data, []
         while data:
             size, correlation_id = struct.unpack_from(">ii", data)
             body = decode(InitProducerIdResponse, 0, data[8 : 4 + size])
@@ -125,9 +125,9 @@ def test_client_ids(in_world: Play) -> None:
 def test_a_flexible_answer_has_a_header_with_room_for_tags(in_world: Play) -> None:
     async def play(world: World) -> None:
         world.send(1, version=0)
-        plain = len(world.line.transport.data)
+        plain = len(world.client.transport.data)
         world.send(2, version=2)
-        data = world.line.transport.data[plain:]
+        data = world.client.transport.data[plain:]
         assert data[8] == 0
         assert decode(InitProducerIdResponse, 2, data[9:]).producer_id == 7
 
@@ -178,7 +178,7 @@ def test_a_handler_may_close_the_connection(
     async def play(world: World) -> None:
         world.handle = close
         world.send()
-        assert world.line.transport.closed
+        assert world.client.transport.closed
         assert world.answers == []
 
     in_world(play)
@@ -216,8 +216,8 @@ def test_frames_without_sense_close_the_connection(
 ) -> None:
     async def play(world: World) -> None:
         world.send(1)
-        world.line.feed(BAD_FRAMES[reason])
-        assert world.line.transport.closed
+        world.client.feed(BAD_FRAMES[reason])
+        assert world.client.transport.closed
         assert world.answers == [(1, 0, 7)]
 
     in_world(play)
@@ -278,18 +278,18 @@ def test_a_parked_request_may_close_its_connection(in_world: Play) -> None:
         world.handle = lambda request, context: Parked((place,), 5, attempt)
         world.send()
         place.notify()
-        assert world.line.transport.closed
+        assert world.client.transport.closed
 
     in_world(play)
 
 
 def test_a_lost_connection_takes_its_parked_requests_along(in_world: Play) -> None:
     async def play(world: World) -> None:
-        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.client.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
         world.handle = lambda request, context: Parked((), 5, lambda expired: None)
         world.send()
         assert len(world.purgatory) == 1
-        world.line.lose()
+        world.client.lose()
         assert len(world.purgatory) == 0
 
     in_world(play)
@@ -345,7 +345,7 @@ def test_a_coroutine_that_closes(in_world: Play) -> None:
         world.handle = lambda request, context: work()
         world.send()
         await world.settle()
-        assert world.line.transport.closed
+        assert world.client.transport.closed
 
     in_world(play)
 
@@ -387,7 +387,7 @@ def test_a_parked_answer_that_cannot_be_written_closes_the_connection(in_world: 
         world.handle = lambda request, context: Parked((place,), 5, lambda expired: bad)
         world.send()
         place.notify()
-        assert world.line.transport.closed
+        assert world.client.transport.closed
 
     in_world(play)
 
@@ -437,7 +437,7 @@ def test_a_lost_connection_takes_along_what_would_be_parked_later(in_world: Play
 
         world.handle = lambda request, context: work()
         world.send()
-        world.line.lose()
+        world.client.lose()
         gate.set()
         await world.settle()
         assert len(world.purgatory) == 0
@@ -456,10 +456,10 @@ def test_what_has_no_answer_to_miss_goes_on_without_its_connection(in_world: Pla
             done.append(expired)
             return NO_RESPONSE
 
-        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.client.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
         world.handle = lambda request, context: Parked((place,), None, attempt, after_disconnect=True)
         world.send()
-        world.line.lose()
+        world.client.lose()
         place.notify()
         assert (done, len(world.purgatory)) == ([False], 0)
 
@@ -545,10 +545,10 @@ def test_only_a_few_work_in_steps_at_a_time(in_world: Play) -> None:
     async def play(world: World) -> None:
         world.handle = lambda request, context: work(id(context))
         loop = asyncio.get_running_loop()
-        lines = [Line(world.dispatch.frame, loop=loop) for _ in range(30)]
-        for line in lines:
-            line.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
-        await until(lambda: all(line.transport.written for line in lines))
+        fakes = [FakeConnection(world.dispatch.frame, loop=loop) for _ in range(30)]
+        for fake in fakes:
+            fake.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
+        await until(lambda: all(fake.transport.written for fake in fakes))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("moldau.broker.dispatch.in_turns", slowly)
@@ -624,12 +624,12 @@ def test_what_waits_for_long_does_not_keep_its_place(
 
         world.handle = lambda request, context: work(context)
         loop = asyncio.get_running_loop()
-        lines = [Line(world.dispatch.frame, loop=loop) for _ in range(20)]
-        for line in lines:
-            line.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
+        fakes = [FakeConnection(world.dispatch.frame, loop=loop) for _ in range(20)]
+        for fake in fakes:
+            fake.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
         await until(lambda: len(world.contexts) == 20)
         gate.set()
-        await until(lambda: all(line.transport.written for line in lines))
+        await until(lambda: all(fake.transport.written for fake in fakes))
 
     in_world(play)
 
@@ -637,7 +637,7 @@ def test_what_waits_for_long_does_not_keep_its_place(
 def test_a_large_request_of_a_client_that_is_gone_is_not_handled(in_world: Play, all_are_large: None) -> None:
     async def play(world: World) -> None:
         world.send(1)
-        world.line.lose()
+        world.client.lose()
         await world.settle()
         assert world.contexts == []
 
@@ -649,7 +649,7 @@ def test_a_stopping_broker_answers_large_requests_too(in_world: Play, all_are_la
         world.send(1)
         await world.background.stop()
         assert world.answers == []  # it had not begun
-        world.line = Line(world.dispatch.frame, loop=asyncio.get_running_loop())
+        world.client = FakeConnection(world.dispatch.frame, loop=asyncio.get_running_loop())
         world.handle = lambda request, context: asyncio.Event().wait()
         world.send(2)
         await until(lambda: world.contexts)
@@ -663,8 +663,8 @@ def test_a_large_request_that_is_malformed_closes_the_connection(
     in_world: Play, all_are_large: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play(world: World) -> None:
-        world.line.feed(raw_frame(header(API, 0) + b"\0"))
-        await until(lambda: world.line.transport.closed)
+        world.client.feed(raw_frame(header(API, 0) + b"\0"))
+        await until(lambda: world.client.transport.closed)
 
     in_world(play)
     assert "malformed request: InitProducerIdRequest v0" in caplog.text
@@ -689,10 +689,10 @@ def test_a_handler_that_cannot_be_loaded_is_loaded_later(
         loadable = apis.TABLE[API]
         monkeypatch.setitem(apis.TABLE, API, Unloadable())
         world.send()
-        assert world.line.transport.closed
+        assert world.client.transport.closed
         assert "INIT_PRODUCER_ID could not be loaded: [Errno 24] Too many open files" in caplog.text
         monkeypatch.setitem(apis.TABLE, API, loadable)
-        world.line = Line(world.dispatch.frame)
+        world.client = FakeConnection(world.dispatch.frame)
         world.send()
         assert len(world.contexts) == 1
 
@@ -710,7 +710,7 @@ def test_handlers_may_be_wrapped(in_world: Play) -> None:
             )
 
         world.dispatch = Dispatch(world.services, wrap)
-        world.line = Line(world.dispatch.frame, loop=asyncio.get_running_loop())
+        world.client = FakeConnection(world.dispatch.frame, loop=asyncio.get_running_loop())
         for number in (1, 2):
             world.send(number)
         assert world.answers == [(1, 0, 7), (2, 0, 99)]

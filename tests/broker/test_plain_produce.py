@@ -21,7 +21,7 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.storage.files import OsFile
 from moldau.testing.broker import create_topic
-from tests.broker.fake_transport import Line
+from tests.broker.fake_transport import FakeConnection
 from tests.broker.random_requests import RandomRequests
 from tests.contract import batches
 from tests.contract.wire import frame, raw_frame
@@ -63,7 +63,7 @@ class Side:
         self.connect()
 
     def connect(self) -> None:
-        self.line = Line(self.node.dispatch.frame, loop=asyncio.get_running_loop())
+        self.client = FakeConnection(self.node.dispatch.frame, loop=asyncio.get_running_loop())
 
     def topic_id(self, name: str) -> bytes:
         known = self.node.metadata.image.topics_by_name.get(name)
@@ -119,18 +119,18 @@ class Pair:
         answers = []
         for side in self.sides:
             data = make(side)
-            side.line.feed(data)
+            side.client.feed(data)
             if answered:
-                line = side.line
-                await until(lambda line=line: line.transport.data or line.transport.closed)
+                client = side.client
+                await until(lambda client=client: client.transport.data or client.transport.closed)
             await turns(3)
-            answer = side.line.transport.data.replace(b"/two/", b"/one/")  # an error names its directory
+            answer = side.client.transport.data.replace(b"/two/", b"/one/")  # an error names its directory
             for name in TOPICS:  # ids are drawn by lot
                 answer = answer.replace(side.topic_id(name), name.encode().ljust(16)[:16])
-            answers.append((answer, side.line.transport.closed))
-            side.line.transport.written.clear()
-            if side.line.transport.closed:
-                side.line.lose()
+            answers.append((answer, side.client.transport.closed))
+            side.client.transport.written.clear()
+            if side.client.transport.closed:
+                side.client.lose()
                 side.connect()
         assert answers[0] == answers[1], make(self.plain).hex()
         return answers[0][0]
@@ -273,7 +273,7 @@ def test_a_batch_that_is_too_much_for_the_loop(tmp_path: Path) -> None:
         many = batch(*[b""] * 10_001, timestamp=NOW_MS)
         await pair.send(lambda side: request(side, 13, "plain", many))
         await pair.send(lambda side: request(side, 13, "plain", many) + request(side, 13, "plain", batch()))
-        await until(lambda: all(not side.line.connection._replies for side in pair.sides))
+        await until(lambda: all(not side.client.connection._replies for side in pair.sides))
 
     together(tmp_path, play)
 
@@ -309,9 +309,9 @@ def test_nothing_is_plain_where_something_stands_before_the_handler(tmp_path: Pa
         )
         await node.start()
         try:
-            line = Line(node.dispatch.frame, loop=asyncio.get_running_loop())
-            line.feed(frame(ProduceRequest(None, 1, 5000, []), 13))
-            await until(lambda: line.transport.data)
+            fake = FakeConnection(node.dispatch.frame, loop=asyncio.get_running_loop())
+            fake.feed(frame(ProduceRequest(None, 1, 5000, []), 13))
+            await until(lambda: fake.transport.data)
             assert node.dispatch._routes[ApiKey.PRODUCE, 13].plain is None
         finally:
             await node.stop()
