@@ -1,4 +1,4 @@
-"""Real clients over real sockets: what the tests of this room share."""
+"""Real clients over real sockets: what the tests of this folder share."""
 
 import itertools
 from pathlib import Path
