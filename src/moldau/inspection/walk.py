@@ -11,7 +11,6 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from moldau.protocol.records import (
@@ -63,9 +62,7 @@ class ReadOnlyFile:
     def __enter__(self) -> "ReadOnlyFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

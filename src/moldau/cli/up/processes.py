@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from moldau.cli.up.log_file import LogFile
@@ -124,9 +123,7 @@ class Processes:
         self._log_directory.mkdir(parents=True, exist_ok=True)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.stop_all()
 
     def log_of(self, name: str) -> Path:

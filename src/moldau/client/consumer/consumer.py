@@ -18,7 +18,6 @@ left out (``fetched``), what cannot be read raises. A leader that moved is follo
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from moldau.base.names import TopicPartition
@@ -86,9 +85,7 @@ class Consumer:
     async def __aenter__(self) -> "Consumer":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:

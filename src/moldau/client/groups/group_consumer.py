@@ -19,7 +19,6 @@ lost in a round it does not show any more.
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from moldau.base.names import TopicPartition
@@ -102,9 +101,7 @@ class GroupConsumer:
     async def __aenter__(self) -> "GroupConsumer":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -18,7 +18,6 @@ Metadata.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TypeVar
 
 from moldau.base.names import ZERO_UUID, TopicPartition, Uuid
@@ -146,9 +145,7 @@ class Cluster:
     async def __aenter__(self) -> "Cluster":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:
