@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from functools import cache
 from pathlib import Path
 
-from benchmarks.moldau_broker import MOLDAU
 from tests.conformance.conformance_report import Check
 from tests.conformance.golden_nodes import NODES
 from tests.conformance.golden_replay import Outcome, Replay
@@ -29,14 +26,6 @@ def available_pairings() -> list[Pairing]:
     wanted = os.environ.get("MOLDAU_CONFORMANCE_PAIRS")
     pairs = [tuple(word.split(":")) for word in wanted.split(",")] if wanted else list(PAIRINGS)
     return [pair for pair in PAIRINGS if pair in pairs]
-
-
-@cache
-def has_command(*words: str) -> bool:
-    """Whether this installation has a `moldau` command of that name."""
-    if not MOLDAU.exists():
-        return False
-    return subprocess.run([MOLDAU, *words, "--help"], capture_output=True).returncode == 0
 
 
 class ConformanceRun:

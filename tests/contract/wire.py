@@ -79,9 +79,6 @@ class Wire:
         with suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(data)
 
-    def end_writing(self) -> None:
-        self._socket.shutdown(socket.SHUT_WR)
-
     def read_frame(self) -> bytes | Outcome:
         """The next answer without its size, or CLOSED."""
         prefix = self._read(4)
