@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from moldau.cli.output import note, shown
+from moldau.cli.session import PORT, add_options, servers_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 _START_SECONDS = 120.0
 _POLL_SECONDS = 0.1
@@ -38,9 +37,30 @@ PIPELINE = Kind("pipeline", "moldau pipeline")
 APPLICATION = Kind("application", "moldau streams")
 
 
-def stop_options(command: _F) -> _F:
-    """Adds ``--timeout`` and ``--force``, for ``stop``."""
-    timeout = click.option(
+#: What programs of both kinds are run with.
+run_options = add_options(
+    servers_option,
+    click.option(
+        "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
+    ),
+    click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop."),
+    click.option("--once", is_flag=True, help="Process what is there, then end."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable."),
+    click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help='An option of format("moldau"); repeatable. Others see it in the list of processes.',
+    ),
+    click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home."),
+    click.option("--metrics-port", type=PORT, help="Serve metrics for Prometheus there."),
+)
+
+
+#: For ``stop``.
+stop_options = add_options(
+    click.option(
         "--timeout",
         "timeout_seconds",
         type=click.FloatRange(min=0),
@@ -48,20 +68,16 @@ def stop_options(command: _F) -> _F:
         show_default=True,
         metavar="SECONDS",
         help="How long to wait for it.",
-    )
-    force = click.option(
-        "--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost."
-    )
-    return timeout(force(command))
-
-
-def log_options(command: _F) -> _F:
-    """Adds ``--follow`` and ``--lines``, for ``print_log``."""
-    follow = click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
-    lines = click.option(
+    ),
+    click.option("--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost."),
+)
+#: For ``print_log``.
+log_options = add_options(
+    click.option("-f", "--follow", is_flag=True, help="Go on with what comes."),
+    click.option(
         "-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many."
-    )
-    return follow(lines(command))
+    ),
+)
 
 
 def state_of(kind: Kind, directory: "PipelineDirectory") -> "PipelineState":

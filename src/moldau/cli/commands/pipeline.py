@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.commands.pipeline_run import run
+from moldau.cli.commands.pipeline_run import home_option, run
 from moldau.cli.output import note, print_json, print_table
 from moldau.cli.running import PIPELINE, log_options, print_log, state_of, stop_options, stop_run
 from moldau.cli.session import json_option
@@ -18,14 +18,6 @@ from moldau.cli.session import json_option
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
     from moldau.spark.query.progress import QueryStatus
-
-home_option = click.option(
-    "--home",
-    envvar="MOLDAU_HOME",
-    metavar="DIRECTORY",
-    help="Where pipelines keep checkpoints, logs and tables [default: ~/.moldau/pipelines].",
-    show_envvar=True,
-)
 
 
 @click.group()

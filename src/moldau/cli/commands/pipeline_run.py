@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import console, note, print_table
-from moldau.cli.running import PIPELINE, child_command, start, until_asked
-from moldau.cli.session import PORT, needs, pairs, servers_option
+from moldau.cli.running import PIPELINE, child_command, run_options, start, until_asked
+from moldau.cli.session import needs, pairs
 
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
@@ -26,15 +26,19 @@ if TYPE_CHECKING:
 #: How often a line about each query is printed where there is no terminal.
 _PLAIN_SECONDS = 10.0
 
+home_option = click.option(
+    "--home",
+    envvar="MOLDAU_HOME",
+    metavar="DIRECTORY",
+    show_envvar=True,
+    help="Where pipelines keep checkpoints, logs and tables [default: ~/.moldau/pipelines].",
+)
+
 
 @click.command(short_help="Run a pipeline.")
 @click.argument("file", metavar="FILE|NAME")
-@servers_option
-@click.option(
-    "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
-)
+@run_options
 @click.option("--name", metavar="NAME", help="Another name than the file's.")
-@click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop.")
 @click.option(
     "--dry-run", is_flag=True, help="Show plan, columns and rows for the last records; write nothing."
 )
@@ -45,25 +49,9 @@ _PLAIN_SECONDS = 10.0
     show_default=True,
     help="How many last records of each topic a dry run reads.",
 )
-@click.option("--once", is_flag=True, help="Process what is there, then end.")
 @click.option("--from-scratch", is_flag=True, help="Forget the checkpoints of this pipeline first.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help='An option of format("moldau") for every source and sink; repeatable.',
-)
-@click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
-@click.option("--metrics-port", type=PORT, help="Serve metrics for Prometheus there.")
 @click.option("--verbose", is_flag=True, help="Show the whole trace of an error.")
-@click.option(
-    "--home",
-    envvar="MOLDAU_HOME",
-    metavar="DIRECTORY",
-    help="Where pipelines keep checkpoints, logs and tables [default: ~/.moldau/pipelines].",
-)
+@home_option
 def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> None:
     """Run the pipeline of a FILE of Python or SQL, or the one that was run before as NAME.
 

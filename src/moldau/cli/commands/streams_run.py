@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note
-from moldau.cli.running import APPLICATION, child_command, start, until_asked
+from moldau.cli.running import APPLICATION, child_command, run_options, start, until_asked
 from moldau.cli.session import (
     COMPRESSION,
     PORT,
@@ -22,7 +22,6 @@ from moldau.cli.session import (
     client_settings_options,
     needs,
     pairs,
-    servers_option,
 )
 
 if TYPE_CHECKING:
@@ -41,13 +40,8 @@ home_option = click.option(
 
 @click.command(short_help="Run a program on Spark.")
 @click.argument("file", metavar="FILE")
-@servers_option
+@run_options
 @click.option("--name", metavar="ID", help="The application id [default: the name of the file].")
-@click.option(
-    "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
-)
-@click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop.")
-@click.option("--once", is_flag=True, help="Process what is there, then end.")
 @click.option(
     "--workers", type=click.IntRange(1, 1024), help="How many tasks work at a time [default: Spark's cores]."
 )
@@ -90,16 +84,6 @@ home_option = click.option(
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Of topics that are made.")
 @click.option("--compression", type=COMPRESSION, default="none")
 @click.option("--http-port", type=PORT, help="Answer questions about stores there.")
-@click.option("--metrics-port", type=PORT, help="Serve metrics for Prometheus there.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help='An option of format("moldau"); repeatable. Others see it in the list of processes.',
-)
-@click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
 @home_option
 @client_settings_options
 def run(file: str, detach: bool, **given: Any) -> None:
