@@ -22,7 +22,7 @@ from moldau.spark.background_loop import open_loop
 from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, WriteOptions
 from moldau.spark.query.group import QueryGroup
 from moldau.spark.read.columns import arrow_batch
-from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.damage import DataLoss
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
 from moldau.spark.read.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.read.planning import OffsetRange

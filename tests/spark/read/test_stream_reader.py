@@ -12,7 +12,7 @@ from moldau.client.admin.admin import Admin
 from moldau.spark.background_loop import connect
 from moldau.spark.options import READ, OptionError, read_options
 from moldau.spark.read.batch_reader import Output
-from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.damage import DataLoss
 from moldau.spark.read.offsets import SCHEMA_KEY
 from moldau.spark.read.stream_reader import TopicStreamReader
 from moldau.spark.typed.options import typed_options

@@ -1,9 +1,20 @@
-"""The errors for fetched bytes that are corrupt: the same for the kernels and for ``plain_decode``.
+"""The errors for records that are gone, and for fetched bytes that are corrupt: the same for all decoders.
 
-Invariant: every message names the partition, and the offset where that is known.
+Invariant: every message names the partition, and the offset where that is known. ``DataLoss`` is never raised
+where ``failOnDataLoss=false`` allows holes.
 """
 
 from moldau.protocol.errors import ErrorCode, KafkaError
+
+
+class DataLoss(KafkaError):
+    """Offsets that were planned are not there any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 def no_batches(name: str) -> KafkaError:

@@ -18,7 +18,7 @@ from moldau.protocol.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
 from moldau.spark.jvm.column_memory import bytes_for_pieces
 from moldau.spark.options import ReadOptions
 from moldau.spark.read.columns import Columns
-from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.damage import DataLoss
 from moldau.spark.read.decoding import decode, next_offset_of
 from moldau.spark.read.decompression import Decompressor
 from moldau.spark.read.listing import list_offset

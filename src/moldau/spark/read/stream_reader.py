@@ -27,7 +27,7 @@ from moldau.spark.query.group import QueryGroup
 from moldau.spark.query.name import QueryName, answer, query_of_job
 from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.read.batch_reader import Output, RangePartition, read_range
-from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.damage import DataLoss
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
 from moldau.spark.read.offsets import EARLIEST, LATEST, Progress, offsets_to_json
 from moldau.spark.read.planning import admit, ranges_between, split
