@@ -36,7 +36,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     illegal_argument,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.access import Access
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import (
@@ -97,8 +97,6 @@ def main(arguments: Sequence[str], console: Console) -> int:
         given = TOOL.options.parse(with_bootstrap_server(arguments, console))
         entity = parse_entity(given)
         asyncio.run(_execute(given, entity, console))
-    except OptionError as error:
-        return report_usage_error(TOOL, error, console)
     except ToolError as error:
         return _fail(error, arguments, console)
     except KafkaError as error:

@@ -19,7 +19,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     illegal_argument,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.access import Access
 from moldau.protocol.errors import KafkaError
 from moldau.security.acls import (
@@ -84,8 +84,6 @@ def main(arguments: Sequence[str], console: Console) -> int:
         given = TOOL.options.parse(with_bootstrap_server(arguments, console))
         check_options(given)
         asyncio.run(_execute(given, console))
-    except OptionError as error:
-        return report_usage_error(TOOL, error, console)
     except ToolError as error:
         console.print(f"Error while executing ACL command: {error.message}")
         console.print(exception_line(error))

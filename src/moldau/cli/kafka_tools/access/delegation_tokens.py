@@ -18,7 +18,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     illegal_argument,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.access import Access, IssuedToken
 from moldau.protocol.errors import KafkaError
 from moldau.security.principals import Principal, parse_principal
@@ -53,8 +53,6 @@ def main(arguments: Sequence[str], console: Console) -> int:
         given = TOOL.options.parse(with_bootstrap_server(arguments, console))
         _check_options(given)
         asyncio.run(_execute(given, console))
-    except OptionError as error:
-        return report_usage_error(TOOL, error, console)
     except (KafkaError, ToolError) as error:
         console.error(exception_line(error))
         for line in execution_lines(error):
