@@ -14,7 +14,7 @@ from moldau.base.names import TopicPartition
 from tests.cluster_faults.checker import anomalies
 from tests.cluster_simulation.changes import Operator
 from tests.cluster_simulation.clients import Clients
-from tests.cluster_simulation.invariants import Invariants
+from tests.cluster_simulation.laws import Laws
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
 from tests.cluster_simulation.trouble import OPERATED, Event, Odds, plan
@@ -26,7 +26,7 @@ HEAL_SECONDS = 60.0
 START_SECONDS = 30.0
 
 
-class InvariantBroken(AssertionError):
+class LawBroken(AssertionError):
     """Something that must not be; the message says what, and how to see it again."""
 
 
@@ -38,8 +38,8 @@ class ClusterRun:
         self.events = plan(seed, seconds, odds) if events is None else list(events)
         self.loop = NetworkLoop(seed)
         self.cluster = SimulatedCluster(self.loop, seed)
-        self.invariants = Invariants(self.cluster)
-        self.clients = Clients(self.cluster, self.invariants, seed)
+        self.laws = Laws(self.cluster)
+        self.clients = Clients(self.cluster, self.laws, seed)
         self.operator = Operator(self.cluster, self.clients.open)
         self._next_compare = 0.0
         self.healed_after = 0.0
@@ -89,12 +89,12 @@ class ClusterRun:
             self._look()
 
     def _look(self) -> None:
-        self.invariants.look()
+        self.laws.look()
         if self.loop.time() >= self._next_compare:
             self._next_compare = self.loop.time() + _COMPARE_SECONDS
-            self.invariants.compare()
-        if self.invariants.broken:
-            self._fail(self.invariants.broken)
+            self.laws.compare()
+        if self.laws.broken:
+            self._fail(self.laws.broken)
         if self.clients.problems or self.loop.failures:
             self._fail([*self.clients.problems, *self.loop.failures])
 
@@ -234,7 +234,7 @@ class ClusterRun:
         await self._until(lambda: self.clients.at_work == 0, HEAL_SECONDS, "a writer does not end")
         await self._until(self._is_ready, HEAL_SECONDS, "the cluster is not whole again")
         await self._until(self._is_committed, HEAL_SECONDS, "a partition is not committed up to its end")
-        self.invariants.compare()
+        self.laws.compare()
         self._look()
         self.clients.ends = self._ends()
         await self._until(lambda: self.clients.readers_left == 0, HEAL_SECONDS, "a reader is stuck")
@@ -285,7 +285,7 @@ class ClusterRun:
     def _fail(self, reasons: Sequence[str]) -> None:
         shown = "\n  ".join(reasons[:5])
         story = "\n  ".join(self.cluster.story[-40:])
-        raise InvariantBroken(
+        raise LawBroken(
             f"seed {self.seed}:\n  {shown}\nwhat happened:\n  {story}\nagain: "
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
             f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
@@ -311,7 +311,7 @@ def shortened(seed: int, seconds: float, odds: Odds | None = None) -> list[Event
         fewer = events[:at] + events[at + 1 :]
         try:
             simulate(seed, seconds, odds, fewer)
-        except InvariantBroken:
+        except LawBroken:
             events = fewer
         else:
             at += 1

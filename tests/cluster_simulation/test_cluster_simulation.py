@@ -1,4 +1,4 @@
-"""Seeded runs of three whole brokers with clients and trouble, checked by ``invariants`` and ``checker``.
+"""Seeded runs of three whole brokers with clients and trouble; what must hold is in ``laws`` and ``checker``.
 
     MOLDAU_CLUSTER_SEED=123 .venv/bin/pytest tests/cluster_simulation -k replay
 
@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from tests.cluster_simulation.cluster_run import ClusterRun, InvariantBroken, shortened, simulate
+from tests.cluster_simulation.cluster_run import ClusterRun, LawBroken, shortened, simulate
 from tests.cluster_simulation.trouble import OPERATED, Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -22,12 +22,12 @@ KNOWN_SEEDS = (2, 6112, 6189)
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
-def test_no_invariant_is_broken(seed: int) -> None:
+def test_no_law_is_broken(seed: int) -> None:
     simulate(seed, SECONDS)
 
 
 @pytest.mark.parametrize("seed", range(30, 32))
-def test_no_invariant_is_broken_while_replicas_move_and_configs_change(seed: int) -> None:
+def test_no_law_is_broken_while_replicas_move_and_configs_change(seed: int) -> None:
     run = simulate(seed, SECONDS, OPERATED)
     assert any(f" {kind} " in line for kind in ("move", "lower") for line in run.cluster.story)
 
@@ -40,7 +40,7 @@ def test_replay() -> None:
     for seed in KNOWN_SEEDS if given is None else (int(given),):
         try:
             simulate(seed, seconds, odds)
-        except InvariantBroken:
+        except LawBroken:
             if os.environ.get("MOLDAU_CLUSTER_SHORTEN"):
                 print(f"seed {seed} fails with", *shortened(seed, seconds, odds), sep="\n  ")
             raise
@@ -50,7 +50,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     def story(run: ClusterRun) -> object:
         ends = [(place, leader, run.clients.ends) for place, leader in run._places()]
         world = run.loop.turns, run.loop.time(), run.cluster.story
-        return world, ends, run.clients.histories, run.invariants.checks
+        return world, ends, run.clients.histories, run.laws.checks
 
     assert story(simulate(14, SECONDS)) == story(simulate(14, SECONDS))
 
@@ -59,8 +59,8 @@ def test_a_run_does_something() -> None:
     """A simulation of an idle cluster finds nothing."""
     run = simulate(502, SECONDS)
     assert all(
-        run.invariants.checks[invariant] > 1
-        for invariant in (
+        run.laws.checks[law] > 1
+        for law in (
             "one leader in an epoch",
             "a leader has what was acknowledged",
             "replicas agree",
