@@ -58,7 +58,7 @@ class _Alone(Rotation):
         return False
 
 
-def _frame(api_key: int, version: int, message: Any) -> bytes:
+def frame(api_key: int, version: int, message: Any) -> bytes:
     out = bytearray(4)
     write_request_header(out, api_key, version, 7, "bench", True)
     out += encode(message, version)
@@ -66,7 +66,7 @@ def _frame(api_key: int, version: int, message: Any) -> bytes:
     return bytes(out)
 
 
-def _batch(records: int, size: int) -> bytes:
+def batch(records: int, size: int) -> bytes:
     builder = BatchBuilder()
     for index in range(records):
         builder.append(None, bytes(size), timestamp_ms=1_700_000_000_000 + index // 50)
@@ -108,9 +108,9 @@ async def _measure(profile: bool) -> None:
         topic_id = node.metadata.image.topics_by_name["bench"].topic_id
 
         def produce(records: int, size: int) -> bytes:
-            data = PartitionProduceData(0, _batch(records, size))
+            data = PartitionProduceData(0, batch(records, size))
             topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
-            return _frame(0, 13, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+            return frame(0, 13, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
 
         wanted = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
         asked = FetchTopic(topic_id=topic_id, partitions=[wanted])
@@ -119,15 +119,15 @@ async def _measure(profile: bool) -> None:
             "Produce v13, one record of 100 bytes": (produce(1, 100), 20_000),
             "Produce v13, 148 records of 100 bytes (16 KB)": (produce(148, 100), 5_000),
             "Produce v13, 16 records of 1,000 bytes (16 KB)": (produce(16, 1000), 5_000),
-            "Fetch v13, 1 MB": (_frame(1, 13, fetch), 500),
+            "Fetch v13, 1 MB": (frame(1, 13, fetch), 500),
         }
-        for name, (frame, rounds) in cases.items():
+        for name, (request, rounds) in cases.items():
             profiler = cProfile.Profile() if profile else None
-            best = min(_run(node, frame, rounds) for _ in range(3))
+            best = min(_run(node, request, rounds) for _ in range(3))
             print(f"{name:50} {best * 1e6:8.1f} µs")
             if profiler is not None:
                 profiler.enable()
-                _run(node, frame, rounds)
+                _run(node, request, rounds)
                 profiler.disable()
                 pstats.Stats(profiler).sort_stats("tottime").print_stats(22)
         await node.stop()

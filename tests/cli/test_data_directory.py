@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.data_directory import examine_directory, lock_holder, log_damage
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.records import Record, encode_batch
 from moldau.reports.findings import Finding, Severity
 from moldau.testing import Broker
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.integration.broker_process import BrokerProcess
 
 NAME = "00000000000000000000"
 
@@ -97,6 +101,13 @@ def test_a_directory_in_use_is_named_with_its_process(tmp_path: Path) -> None:
         assert f"held by process {holder.pid}: a broker is using the directory" in texts
     finally:
         holder.communicate(b"\n")
+
+
+def test_a_broker_that_runs_has_nothing_to_warn_of(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker, Wire(broker.port) as wire:
+        wire.ask(CreateTopicsRequest([CreatableTopic("orders", 2, 1)], 10_000), 7)
+        wire.ask(produce_request("orders", bytes(batch(0)), acks=1), 12)
+        assert bad(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", ["node.id=1\n", "", "version=1\nnode.id=\ncluster.id=x\n"])

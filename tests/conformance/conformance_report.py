@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
+from tests.conformance.conformance_results import Piece
 from tests.conformance.golden_replay import DIFFERS, SAME, STDERR_DIFFERS, Outcome
 
-if TYPE_CHECKING:
-    from tests.conformance.conformance_run import ConformanceRun, Pairing
+#: Tools and broker.
+Pairing: TypeAlias = tuple[str, str]
+#: By pairing and transcript.
+Outcomes: TypeAlias = dict[tuple[Pairing, str], Sequence[Outcome]]
+
+WORKS = "works"
 
 HEAD = """# Conformance
 
@@ -50,57 +55,73 @@ class Check:
     why: str = ""
 
 
-def write_report(run: ConformanceRun, path: Path) -> None:
+def write_report(checks: Sequence[Piece], transcripts: Sequence[Piece], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(report_text(run))
+    path.write_text(report_text(checks, transcripts))
 
 
-def report_text(run: ConformanceRun) -> str:
-    pairings = list(dict.fromkeys(pairing for pairing, _ in run.outcomes))
-    transcripts = list(dict.fromkeys(transcript for _, transcript in run.outcomes))
-    parts = [HEAD, "## Clients and files\n", _checks_table(run.checks), "## Tools: summary\n"]
-    parts.append(_summary_table(run, pairings, transcripts))
-    for transcript in transcripts:
-        parts += [f"## {transcript}\n", _transcript_table(run, pairings, transcript)]
-    parts.append(_differences(run))
+def report_text(checks: Sequence[Piece], transcripts: Sequence[Piece]) -> str:
+    """The page of one run, or of the pieces of several."""
+    outcomes: Outcomes = {}
+    for piece in transcripts:
+        first = piece.found[0]
+        outcomes[(first.tools, first.broker), first.transcript] = piece.found
+    pairings = list(dict.fromkeys(pairing for pairing, _ in outcomes))
+    names = list(dict.fromkeys(transcript for _, transcript in outcomes))
+    parts = [HEAD, _when([*checks, *transcripts])]
+    parts += ["## Clients and files\n", _checks_table([check for piece in checks for check in piece.found])]
+    parts += ["## Tools: summary\n", _summary_table(outcomes, pairings, names)]
+    for transcript in names:
+        parts += [f"## {transcript}\n", _transcript_table(outcomes, pairings, transcript)]
+    parts.append(_differences(outcomes))
     return "\n".join(parts)
 
 
+def _when(pieces: Sequence[Piece]) -> str:
+    runs = Counter((piece.code, piece.date[:10]) for piece in pieces)
+    said = (f"{code} on {date} ({count} of {len(pieces)} parts)" for (code, date), count in runs.items())
+    return f"Run with the code of {', '.join(said)}.\n"
+
+
 def _checks_table(checks: Sequence[Check]) -> str:
-    rows = [[check.client, check.what, check.status, check.why] for check in checks]
+    """One row for all that a client tried under one name; it works when all of it does."""
+    grouped: dict[tuple[str, str], list[Check]] = {}
+    for check in checks:
+        grouped.setdefault((check.client, check.what), []).append(check)
+    rows = []
+    for (client, what), tried in grouped.items():
+        worst = next((each for each in tried if each.status != WORKS), tried[0])
+        count = f" ({len(tried)} cases)" if len(tried) > 1 else ""
+        rows.append([client, what + count, worst.status, worst.why])
     return _table(["client", "what", "result", ""], rows)
 
 
-def _summary_table(run: ConformanceRun, pairings: Sequence[Pairing], transcripts: Sequence[str]) -> str:
+def _summary_table(outcomes: Outcomes, pairings: Sequence[Pairing], transcripts: Sequence[str]) -> str:
     rows = []
     for transcript in transcripts:
         row = [transcript]
         for pairing in pairings:
-            counts = Counter(outcome.status for outcome in run.outcomes.get((pairing, transcript), []))
+            counts = Counter(outcome.status for outcome in outcomes.get((pairing, transcript), []))
             row.append(", ".join(f"{count} {status}" for status, count in counts.most_common()))
         rows.append(row)
     return _table(["transcript", *(TITLES[pairing] for pairing in pairings)], rows)
 
 
-def _transcript_table(run: ConformanceRun, pairings: Sequence[Pairing], transcript: str) -> str:
-    columns = [
-        run.outcomes[pairing, transcript] for pairing in pairings if (pairing, transcript) in run.outcomes
-    ]
+def _transcript_table(outcomes: Outcomes, pairings: Sequence[Pairing], transcript: str) -> str:
+    columns = [outcomes[pairing, transcript] for pairing in pairings if (pairing, transcript) in outcomes]
     rows = []
-    for outcomes in zip(*columns, strict=True):
-        why = next((outcome.why for outcome in outcomes if outcome.why), "")
-        title = outcomes[0].block.title.replace("|", "\\|")
+    for row in zip(*columns, strict=True):
+        why = next((outcome.why for outcome in row if outcome.why), "")
+        title = row[0].block.title.replace("|", "\\|")
         shown = title if len(title) < 140 else title[:137] + "…"
-        rows.append(
-            [str(outcomes[0].block.number), f"`{shown}`", *(outcome.status for outcome in outcomes), why]
-        )
+        rows.append([str(row[0].block.number), f"`{shown}`", *(outcome.status for outcome in row), why])
     return _table(["", "command", *(TITLES[pairing] for pairing in pairings), "why"], rows)
 
 
-def _differences(run: ConformanceRun) -> str:
+def _differences(found: Outcomes) -> str:
     unexplained = [
         outcome
-        for outcomes in run.outcomes.values()
+        for outcomes in found.values()
         for outcome in outcomes
         if outcome.status in (DIFFERS, STDERR_DIFFERS)
     ]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from functools import cache
 from pathlib import Path
 
-from tests.conformance.conformance_report import Check
+from benchmarks.moldau_broker import MOLDAU
+from tests.conformance.conformance_report import Check, Pairing
+from tests.conformance.conformance_results import save
 from tests.conformance.golden_nodes import NODES
 from tests.conformance.golden_replay import Outcome, Replay
 from tests.conformance.golden_scenarios import SCENARIOS
 from tests.conformance.kafka_tools import JavaTools, MoldauTools, Tools
-
-Pairing = tuple[str, str]  # tools, broker
 
 PAIRINGS: tuple[Pairing, ...] = (
     ("java", "moldau"),
@@ -28,10 +30,26 @@ def available_pairings() -> list[Pairing]:
     return [pair for pair in PAIRINGS if pair in pairs]
 
 
+@cache
+def has_command(*words: str) -> bool:
+    """Whether this installation has a `moldau` command of that name."""
+    if not MOLDAU.exists():
+        return False
+    return subprocess.run([MOLDAU, *words, "--help"], capture_output=True).returncode == 0
+
+
+def transcript_piece(pairing: Pairing, transcript: str) -> str:
+    """What the results of a transcript are called (`conformance_results`)."""
+    return f"transcript-{'-'.join(pairing)}-{transcript}"
+
+
 class ConformanceRun:
-    def __init__(self) -> None:
+    def __init__(self, results: Path, code: str) -> None:
         self.outcomes: dict[tuple[Pairing, str], list[Outcome]] = {}
-        self.checks: list[Check] = []
+        #: By the name of their file.
+        self.checks: dict[str, list[Check]] = {}
+        self.results = results
+        self.code = code
 
     def open(self, directory: Path) -> None:
         self._directory = directory
@@ -47,6 +65,7 @@ class ConformanceRun:
         key = (pairing, transcript)
         if key not in self.outcomes:
             self.outcomes[key] = self._replay(pairing, transcript)
+            save(self.results, transcript_piece(*key), self.outcomes[key], self.code)
         return self.outcomes[key][number - 1]
 
     def _replay(self, pairing: Pairing, transcript: str) -> list[Outcome]:

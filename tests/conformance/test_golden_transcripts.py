@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.conformance_report import difference_text, is_fine
-from tests.conformance.conformance_run import ConformanceRun, Pairing
+from tests.conformance.conformance_report import Pairing, difference_text, is_fine
+from tests.conformance.conformance_run import ConformanceRun
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -224,7 +224,9 @@ def _check_partition(path: Path, *, in_use: bool) -> Iterator[Finding]:
         yield from _check_order(path, names, bases)
     for base in bases:
         last = base == bases[-1]
-        yield from _check_indexes(path, base, names, last=last)
+        # Those of the newest segment are not there before they have an entry.
+        unfinished = last and (in_use or not (path / f"{base}.log").stat().st_size)
+        yield from _check_indexes(path, base, names, last=last, unfinished=unfinished)
         if not (in_use and last):
             damage = log_damage(path / f"{base}.log", _last_indexed_position(path / f"{base}.index"))
             if damage is not None:
@@ -282,13 +284,15 @@ def _damaged(path: Path, base: str, damage: str, *, last: bool) -> Finding:
     )
 
 
-def _check_indexes(path: Path, base: str, names: set[str], *, last: bool) -> Iterator[Finding]:
+def _check_indexes(
+    path: Path, base: str, names: set[str], *, last: bool, unfinished: bool
+) -> Iterator[Finding]:
     for suffix, entry_bytes in _INDEX_ENTRY_BYTES.items():
         name = base + suffix
         if name not in names:
-            yield Finding(
-                Severity.WARNING, f"{path.name}/{name}", "is missing", "a start builds it anew from the log"
-            )
+            if not unfinished:
+                step = "a start builds it anew from the log"
+                yield Finding(Severity.WARNING, f"{path.name}/{name}", "is missing", step)
         elif (path / name).stat().st_size % entry_bytes and not last:
             yield Finding(
                 Severity.WARNING,

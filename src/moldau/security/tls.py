@@ -6,7 +6,6 @@ can read, for the moment in which Python's ``ssl`` reads it. No error shows a ke
 
 import base64
 import ssl
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +91,8 @@ def _pem(label: str, data: bytes) -> str:
 
 def load_identity(context: ssl.SSLContext, material: KeyMaterial, password: str) -> None:
     """Gives a context its certificate and key; Python reads them from files only."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="moldau-tls-") as directory:
         chain, key = Path(directory) / "chain.pem", Path(directory) / "key.pem"
         chain.write_text(material.certificates)

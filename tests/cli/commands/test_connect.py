@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from moldau.connect.worker.assignment import owner_of
 from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -120,7 +121,6 @@ def clustered(file: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_connectors_of_a_killed_worker_move(broker, tmp_path: Path) -> None:
     settings = tmp_path / "worker.properties"
     settings.write_text(CLUSTERED.format(servers=broker.bootstrap_servers))
-    names = [f"k{number}" for number in range(6)]
 
     def owners(url: str) -> dict[str, str]:
         """Who runs each connector, of those that run."""
@@ -131,13 +131,17 @@ def test_connectors_of_a_killed_worker_move(broker, tmp_path: Path) -> None:
         }
 
     with clustered(settings) as (first, one), clustered(settings) as (_, two):
+        # Chance decides which worker has a connector: three for each of the two.
+        chances = [[f"k{n}" for n in range(99) if owner_of(f"k{n}", (one, two)) == url] for url in (one, two)]
+        names = [name for each in chances for name in each[:3]]
         for name in names:
             (tmp_path / name).write_text("before\n")
             config = {"connector.class": "FileStreamSource", "file": str(tmp_path / name), "topic": name}
             body = {"name": name, "config": config}
             assert httpx.post(f"{two}/connectors", json=body, timeout=60).status_code == 201
+        workers = [url.removeprefix("http://") for url in (one, two)]
         wait_until(
-            lambda: len(set(owners(two).values())) == 2 and len(owners(two)) == len(names),
+            lambda: sorted(owners(two).values()) == sorted(workers * 3),
             lambda: httpx.get(f"{two}/connectors", params={"expand": "status"}, timeout=60).json(),
         )
         wait_until(lambda: all(name in broker.topics() and broker.records(name) for name in names))

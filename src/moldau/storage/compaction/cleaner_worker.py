@@ -8,7 +8,6 @@ discards what was written.
 """
 
 import contextlib
-import pickle
 import struct
 import subprocess
 import sys
@@ -119,6 +118,8 @@ class ProcessWorker:
 
 
 def send(pipe: IO[bytes], message: object) -> None:
+    import pickle
+
     content = pickle.dumps(message)
     pipe.write(_LENGTH.pack(len(content)) + content)
     pipe.flush()
@@ -126,6 +127,8 @@ def send(pipe: IO[bytes], message: object) -> None:
 
 def receive(pipe: IO[bytes]) -> Any:
     """The next message; EOFError when the other process is gone."""
+    import pickle
+
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
