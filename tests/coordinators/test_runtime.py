@@ -72,7 +72,7 @@ class MemoryJournal:
             self.entries.append(JournalEntry(len(self.entries), key, value, producer))
         return len(self.entries)
 
-    def max_batch_bytes(self, partition: int) -> int:
+    def room(self, partition: int) -> int:
         return self.most_bytes
 
     def committed(self, partition: int) -> int:

@@ -80,8 +80,8 @@ class Journal(Protocol):
         """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
         ...
 
-    def max_batch_bytes(self, partition: int) -> int:
-        """How large a batch may be; KafkaError when an append would be refused now."""
+    def room(self, partition: int) -> int:
+        """How many bytes a batch may have; KafkaError when an append would be refused now."""
         ...
 
     def committed(self, partition: int) -> int:
@@ -134,10 +134,10 @@ class ShardContext(Generic[ShardType]):
 class Gathered:
     """The results of one turn: their records are applied, and appended together at its end."""
 
-    __slots__ = ("bytes_left", "count", "encoded", "results")
+    __slots__ = ("count", "encoded", "results", "room")
 
-    def __init__(self, bytes_left: int) -> None:
-        self.bytes_left = bytes_left
+    def __init__(self, room: int) -> None:
+        self.room = room
         #: How many of the results have records.
         self.count = 0
         self.encoded: list[tuple[bytes, bytes | None]] = []
@@ -436,14 +436,14 @@ class Runtime(Generic[ShardType]):
         size = _RECORD_OVERHEAD_BYTES * len(encoded)
         for key, value in encoded:
             size += len(key) + (len(value) if value is not None else 0)
-        if gathered is not None and size > gathered.bytes_left:
+        if gathered is not None and size > gathered.room:
             self._append_gathered(context)
             gathered = None
         if gathered is None:
             gathered = self._begin_gathering(context, size)
             if gathered is None:
                 return False
-        gathered.bytes_left -= size
+        gathered.room -= size
         gathered.count += 1
         gathered.encoded += encoded
         gathered.results.append(result)
@@ -458,13 +458,12 @@ class Runtime(Generic[ShardType]):
         if not self._is_current(context):
             return None
         try:
-            most = min(self._journal.max_batch_bytes(context.partition), _GATHERED_BYTES)
+            room = min(self._journal.room(context.partition), _GATHERED_BYTES) - _BATCH_OVERHEAD_BYTES
         except KafkaError:
             return None
-        bytes_left = most - _BATCH_OVERHEAD_BYTES
-        if size > bytes_left:
+        if size > room:
             return None
-        context.gathered = gathered = Gathered(bytes_left)
+        context.gathered = gathered = Gathered(room)
         asyncio.get_running_loop().call_soon(self._append_gathered, context)
         return gathered
 
@@ -472,7 +471,7 @@ class Runtime(Generic[ShardType]):
         """Appends what was gathered, in one batch, and replies when that is committed."""
         gathered = context.gathered
         if gathered is None or not self._is_current(context):
-            return  # where it is unloaded, whoever waits was answered
+            return  # where it is unloaded, whoever waits was told
         context.gathered = None
         if gathered.count < _WORTH_GATHERING:
             context.by_themselves = _BY_THEMSELVES

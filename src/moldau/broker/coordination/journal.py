@@ -49,7 +49,7 @@ class PartitionJournal:
         replica = self._replicas.find(self._topic, partition)
         return replica.append_internal(memoryview(batch), now_ms).last_offset + 1
 
-    def max_batch_bytes(self, partition: int) -> int:
+    def room(self, partition: int) -> int:
         """How many bytes a batch may have; KafkaError when the partition takes no writes."""
         config = self._replicas.find(self._topic, partition).writable_log().config
         return min(config.max_message_bytes, config.segment_bytes)
