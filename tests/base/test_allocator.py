@@ -54,7 +54,7 @@ import gc
 from moldau.base import allocator
 every = []
 allocator._WORTH_A_PASS, allocator._MOST_IN_A_PASS = 1_000, 5_000
-allocator._SET_ASIDE_AT_LEAST, allocator._GROWN_AT_LEAST = 10, 100
+allocator._SET_ASIDE_AT_LEAST, allocator._GROWN_AT_LEAST, allocator._LOOKS_OF_GROWTH = 10, 100, 1
 allocator.ShortCollections().start(lambda seconds, look: every.append(look))
 started = gc.get_freeze_count()
 assert started > 0 and gc.get_threshold()[0] < 10_000
@@ -139,6 +139,29 @@ def test_what_is_freed_without_a_pass_over_everything_brings_none() -> None:
         "print(len(passes))",
     )
     assert passes(*rounds) == "0"
+
+
+@pytest.mark.parametrize(("rounds", "brings_one"), [(15, True), (5, False)])
+def test_what_is_in_use_for_a_while_only_brings_no_pass_over_everything(
+    rounds: int, brings_one: bool
+) -> None:
+    """It becomes more and more, and every so many rounds nothing is left of it."""
+    lines = (
+        "allocator._LOOKS_OF_GROWTH, allocator._MOST_IN_A_PASS = 10, 1_000_000",
+        "made = allocator.ShortCollections._pass_over_everything",
+        "passes = []",
+        "allocator.ShortCollections._pass_over_everything = lambda self: (passes.append(1), made(self))",
+        "kept = []",
+        "for number in range(60):",
+        f"    if number % {rounds} == 0:",
+        "        kept.clear()",
+        "        look(1)",
+        "    kept.append([[] for _ in range(60_000)])",
+        "    make_old()",
+        "    look(2)",
+        "print(len(passes))",
+    )
+    assert (int(passes(*lines)) > 0) is brings_one
 
 
 def test_those_that_nobody_looked_at_because_they_were_too_many_count_too() -> None:

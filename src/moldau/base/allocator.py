@@ -54,6 +54,8 @@ _MOST_POSTPONED = 6
 #: set aside since the last one, and so many pieces of memory, some 50 MB, are in use that were not then.
 _SET_ASIDE_AT_LEAST = 200_000
 _GROWN_AT_LEAST = 500_000
+#: In use all the time through so many looks: what large requests need while they are worked on is no growth.
+_LOOKS_OF_GROWTH = 60
 
 
 def collect_rarely() -> None:
@@ -69,11 +71,19 @@ class ShortCollections:
     Python looks at young objects by itself, a few at a time, and we look at the old ones as soon as they are
     many. What survived that is set aside, so that the next pass is about newer ones only: it is freed when
     nobody refers to it, as always, but a cycle among it is not found any more. When as many were set aside as
-    survived the last pass over everything, and the memory in use has doubled since, there is another: most of
-    what was set aside is freed without one, and the event loop waits for each.
+    survived the last pass over everything, and twice as much memory has been in use for a minute, there is
+    another: most of what was set aside is freed without one, and the event loop waits for each.
     """
 
-    __slots__ = ("_blocks", "_looks", "_postponed", "_set_aside", "_since_pass", "_survivors")
+    __slots__ = (
+        "_blocks",
+        "_fewest",
+        "_looks",
+        "_postponed",
+        "_set_aside",
+        "_since_pass",
+        "_survivors",
+    )
 
     def __init__(self) -> None:
         self._looks = 0
@@ -85,6 +95,8 @@ class ShortCollections:
         self._set_aside = 0
         #: Pieces of memory in use after the last pass over everything.
         self._blocks = 0
+        #: The fewest that were in use since the window of looks began, and in the window before.
+        self._fewest = (0, 0)
 
     def start(self, every: Callable[[float, Callable[[], None]], object]) -> None:
         """Once the service has started: what exists now stays; ``every`` calls a function periodically."""
@@ -95,6 +107,7 @@ class ShortCollections:
     def look(self) -> None:
         self._looks += 1
         self._since_pass += 1
+        self._note_use()
         is_due = self._since_pass >= _LOOKS_BETWEEN_PASSES
         if not is_due and gc.get_count()[2] == 0:  # none has become old
             return
@@ -112,8 +125,12 @@ class ShortCollections:
                 freed = gc.collect()
                 self._set_old_aside(max(0, old - freed))
 
+    def _note_use(self) -> None:
+        used, (now, before) = sys.getallocatedblocks(), self._fewest
+        self._fewest = (used, now) if self._looks % _LOOKS_OF_GROWTH == 0 else (min(used, now), before)
+
     def _has_grown(self) -> bool:
-        return sys.getallocatedblocks() - self._blocks > max(_GROWN_AT_LEAST, self._blocks)
+        return min(self._fewest) - self._blocks > max(_GROWN_AT_LEAST, self._blocks)
 
     def _set_old_aside(self, count: int) -> None:
         gc.freeze()
@@ -126,3 +143,4 @@ class ShortCollections:
         self._set_old_aside(0)
         self._survivors, self._set_aside = gc.get_freeze_count(), 0
         self._blocks = sys.getallocatedblocks()
+        self._fewest = (self._blocks, self._blocks)
