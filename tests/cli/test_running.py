@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from moldau.cli.commands import streams_run
+from moldau.cli.commands.programs import streams_run
 from moldau.cli.main import cli
 from moldau.cli.running import PIPELINE, child_command
 

@@ -47,7 +47,7 @@ def test_a_service_reaches_the_cluster_of_its_profile(
     command: str, servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Any] = []
-    module = import_module(f"moldau.cli.commands.{command.replace('-', '_')}")
+    module = import_module(f"moldau.cli.commands.services.{command.replace('-', '_')}")
     monkeypatch.setattr(module, "_run", started.append)
 
     def run(*arguments: str) -> None:

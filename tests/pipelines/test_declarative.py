@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from moldau.cli.commands.pipeline import pipeline
-from moldau.cli.commands.pipeline_run import find_file
+from moldau.cli.commands.programs.pipeline import pipeline
+from moldau.cli.commands.programs.pipeline_run import find_file
 from moldau.pipelines import declarative
 from moldau.pipelines.declarative import (
     command,

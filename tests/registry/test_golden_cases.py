@@ -104,7 +104,7 @@ def test_alerts(running, client):
     assert AvroDeserializer(client)(serialize(alert, VALUE), VALUE) == alert
     with pytest.raises(Exception, match="Unknown"):
         serialize({**alert, "status": "Unknown"}, VALUE)
-    from moldau.cli.commands.schemas_generate import module_text
+    from moldau.cli.commands.data.schemas_generate import module_text
     from moldau.registry.schemas import SchemaType, parse
 
     made: dict[str, object] = {}

@@ -1,8 +1,9 @@
 """The ``moldau`` command: a table of commands, each imported when it is called.
 
-A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags is a module
-in ``moldau.cli.kafka_tools``: its ``TOOL`` describes it, and its ``main(arguments, console)`` parses the
-arguments as Kafka's own tool does and returns the exit code.
+A command of our own is a ``click.Command`` in a module of ``moldau.cli.commands``, named by
+"module:attribute". A tool with Kafka's flags is a module in ``moldau.cli.kafka_tools``: its ``TOOL``
+describes it, and its ``main(arguments, console)`` parses the arguments as Kafka's own tool does and returns
+the exit code.
 
 Invariant: nothing is imported here but click, so that ``moldau --help`` stays fast. Every error ends as one
 line on stderr with a next step, with exit code 1 (2 for wrong usage).
@@ -16,83 +17,59 @@ import click
 
 from moldau import __version__
 
-#: Name -> "module:attribute", and what it does in a few words.
+#: Name -> "module:attribute" below ``moldau.cli.commands``, and what it does in a few words.
 COMMANDS = {
     "up": (
-        "moldau.cli.commands.up:up",
+        "services.up:up",
         "Start broker, registry, REST proxy and console here; --demo shows them at work.",
     ),
-    "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
+    "broker": ("services.broker:broker", "Run a broker in the foreground."),
     "cluster": (
-        "moldau.cli.commands.cluster:cluster",
+        "clusters.cluster:cluster",
         "Show the brokers of a cluster, why it is not well, and move replicas.",
     ),
-    "zookeeper": ("moldau.cli.commands.zookeeper:zookeeper", "Run a ZooKeeper server in the foreground."),
-    "topics": (
-        "moldau.cli.commands.topics:topics",
-        "List, create, describe, alter, delete, fork and snapshot topics.",
-    ),
-    "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
-    "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
-    "consume": ("moldau.cli.commands.consume:consume", "Read records from a topic."),
-    "offsets": ("moldau.cli.commands.offsets:offsets", "Show where the partitions of a topic begin and end."),
-    "transactions": (
-        "moldau.cli.commands.transactions:transactions",
-        "List, describe and abort transactions.",
-    ),
-    "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
-    "lag": ("moldau.cli.commands.lag:lag", "Watch whether consumer groups keep up."),
-    "probe": (
-        "moldau.cli.commands.probe:probe",
-        "Write and read a record through each broker, from outside.",
-    ),
-    "top": ("moldau.cli.commands.top:top", "Show what brokers do, live in the terminal."),
-    "audit": ("moldau.cli.commands.audit:audit", "Find records that an application has not processed."),
-    "connect": (
-        "moldau.cli.commands.connect:connect",
-        "Run one worker of a cluster that runs connectors.",
-    ),
+    "zookeeper": ("services.zookeeper:zookeeper", "Run a ZooKeeper server in the foreground."),
+    "topics": ("data.topics:topics", "List, create, describe, alter, delete, fork and snapshot topics."),
+    "configs": ("data.configs:configs", "Show and change the configs of topics and brokers."),
+    "produce": ("data.produce:produce", "Write records to a topic."),
+    "consume": ("data.consume:consume", "Read records from a topic."),
+    "offsets": ("data.offsets:offsets", "Show where the partitions of a topic begin and end."),
+    "transactions": ("data.transactions:transactions", "List, describe and abort transactions."),
+    "groups": ("data.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "lag": ("clusters.lag:lag", "Watch whether consumer groups keep up."),
+    "probe": ("clusters.probe:probe", "Write and read a record through each broker, from outside."),
+    "top": ("clusters.top:top", "Show what brokers do, live in the terminal."),
+    "audit": ("data.audit:audit", "Find records that an application has not processed."),
+    "connect": ("services.connect:connect", "Run one worker of a cluster that runs connectors."),
     "connect-standalone": (
-        "moldau.cli.commands.connect:connect_standalone",
+        "services.connect:connect_standalone",
         "Run connectors in one process, as Kafka's connect-standalone does.",
     ),
-    "mirror": ("moldau.cli.commands.mirror:mirror", "Copy topics between clusters, with their offsets."),
-    "migrate": ("moldau.cli.commands.migrate:migrate", "Move a whole cluster to Moldau."),
-    "backup": (
-        "moldau.cli.commands.backup:backup",
-        "Save topics, groups, schemas and ACLs; bring them back.",
-    ),
-    "console": ("moldau.cli.commands.console:console", "Run the web console in the foreground."),
-    "mcp": ("moldau.cli.commands.mcp:mcp", "Let an assistant look at a cluster (Model Context Protocol)."),
+    "mirror": ("clusters.mirror:mirror", "Copy topics between clusters, with their offsets."),
+    "migrate": ("clusters.migrate:migrate", "Move a whole cluster to Moldau."),
+    "backup": ("clusters.backup:backup", "Save topics, groups, schemas and ACLs; bring them back."),
+    "console": ("services.console:console", "Run the web console in the foreground."),
+    "mcp": ("services.mcp:mcp", "Let an assistant look at a cluster (Model Context Protocol)."),
     "connectors": (
-        "moldau.cli.commands.connectors:connectors",
+        "services.connectors:connectors",
         "List, pause, resume, restart and delete connectors; why one fails.",
     ),
-    "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
-    "rest": ("moldau.cli.commands.rest:rest", "Run a REST proxy in the foreground: topics over HTTP."),
-    "schemas": (
-        "moldau.cli.commands.schemas:schemas",
-        "List, show, register, check, compare and move schemas.",
-    ),
-    "pipeline": (
-        "moldau.cli.commands.pipeline:pipeline",
-        "Write, run, watch and stop data pipelines on Spark.",
-    ),
-    "streams": ("moldau.cli.commands.streams:streams", "Draw, run and watch programs for stream processing."),
-    "sql": ("moldau.cli.commands.sql:sql", "SQL over topics: a shell, files and single statements."),
+    "registry": ("services.registry:registry", "Run a schema registry in the foreground."),
+    "rest": ("services.rest:rest", "Run a REST proxy in the foreground: topics over HTTP."),
+    "schemas": ("data.schemas:schemas", "List, show, register, check, compare and move schemas."),
+    "pipeline": ("programs.pipeline:pipeline", "Write, run, watch and stop data pipelines on Spark."),
+    "streams": ("programs.streams:streams", "Draw, run and watch programs for stream processing."),
+    "sql": ("programs.sql:sql", "SQL over topics: a shell, files and single statements."),
     "sql-server": (
-        "moldau.cli.commands.sql_server:sql_server",
+        "services.sql_server:sql_server",
         "Run a SQL server in the foreground: ksqlDB's REST paths.",
     ),
-    "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
-    "acls": ("moldau.cli.commands.acls:acls", "List, add, remove, check and suggest ACLs."),
-    "roles": ("moldau.cli.commands.roles:roles", "Give users sets of rights that have a name."),
-    "profile": (
-        "moldau.cli.commands.profile:profile",
-        "Keep addresses and secrets of clusters under a name.",
-    ),
-    "certs": ("moldau.cli.commands.certs:certs", "Make certificates for a laptop or a test cluster."),
-    "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
+    "log": ("local.log:log", "Look into log files; check, mend and import them."),
+    "acls": ("clusters.acls:acls", "List, add, remove, check and suggest ACLs."),
+    "roles": ("clusters.roles:roles", "Give users sets of rights that have a name."),
+    "profile": ("local.profile:profile", "Keep addresses and secrets of clusters under a name."),
+    "certs": ("local.certs:certs", "Make certificates for a laptop or a test cluster."),
+    "doctor": ("local.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 
 #: Name -> module below ``moldau.cli.kafka_tools``, and what it does in a few words.
@@ -142,7 +119,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-            return cast(click.Command, getattr(import_module(module), attribute))
+            return cast(click.Command, getattr(import_module(f"moldau.cli.commands.{module}"), attribute))
         if cmd_name in KAFKA_TOOLS:
             return _kafka_tool(cmd_name)
         return None

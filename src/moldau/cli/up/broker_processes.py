@@ -102,11 +102,11 @@ async def run_processes(
                 click.echo(
                     f"moldau ready: {','.join(where)} ({count} processes, data {root}, {seconds:.2f} s)"
                 )
-                from moldau.cli.commands.up import watched
+                from moldau.cli.commands.services.up import watched
 
                 await watched(processes, stop, None, restartable=services)
     except ServiceFailed as failure:
-        from moldau.cli.commands.up import failure_message
+        from moldau.cli.commands.services.up import failure_message
 
         raise failure_message(failure) from failure
 

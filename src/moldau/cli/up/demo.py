@@ -12,7 +12,13 @@ from importlib.util import find_spec
 import click
 
 from moldau.base.clock import SystemClock
-from moldau.cli.commands.up import failure_message, make_directory, show_services, start_platform, watched
+from moldau.cli.commands.services.up import (
+    failure_message,
+    make_directory,
+    show_services,
+    start_platform,
+    watched,
+)
 from moldau.cli.output import console, note
 from moldau.cli.reports.live_view import DemoSnapshot, first_result, plain_line, render, summary
 from moldau.cli.session import client_settings, cluster_options

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from moldau.cli.commands.broker import DEFAULT_DATA_DIRECTORY, DEFAULT_HOST, DEFAULT_PORT
+from moldau.cli.commands.services.broker import DEFAULT_DATA_DIRECTORY, DEFAULT_HOST, DEFAULT_PORT
 from moldau.cli.output import note
 from moldau.cli.up.processes import Service
 

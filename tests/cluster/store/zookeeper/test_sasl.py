@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from moldau.cli.commands.broker import jaas_file_settings
+from moldau.cli.commands.services.broker import jaas_file_settings
 from moldau.cli.kafka_tools.clusters.zookeeper_shell import TOOL, main
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
 from moldau.cluster.store.contract import MetadataStoreError
