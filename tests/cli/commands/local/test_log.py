@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from moldau.cli.main import cli
 from moldau.testing import Broker
 
-ARCHIVE = Path(__file__).parents[2] / "data" / "kafka_directory.tar.xz"
+ARCHIVE = Path(__file__).parents[3] / "data" / "kafka_directory.tar.xz"
 Run = Callable[..., Result]
 
 

@@ -14,7 +14,7 @@ from moldau.pipelines.directory import PipelineDirectory, PipelineState
 from moldau.spark.query.progress import QueryStatus
 from moldau.testing import Broker
 
-EXAMPLE = str(Path(__file__).parents[3] / "examples" / "streams" / "click_stream.py")
+EXAMPLE = str(Path(__file__).parents[4] / "examples" / "streams" / "click_stream.py")
 
 
 def test_a_plan_is_drawn(tmp_path: Path) -> None:
