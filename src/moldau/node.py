@@ -133,6 +133,8 @@ class Node:
         self.background = Background()
         self.timers = Timers(self.clock, loop)
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
+        # Changes of the metadata, also of who leads, do not wait until the disk has taken what clients wrote.
+        self._metadata_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-metadata")
         self._descriptors = self._share_descriptors()
         try:
             if self.settings["moldau.logs.dir"]:
@@ -241,6 +243,7 @@ class Node:
             clock=self.clock,
             isr_proposer=self.isr_proposals,
             role_changed=self.following.role_changed,
+            metadata_thread=self._metadata_thread,
         )
 
     def _build_coordinators(self) -> None:
@@ -522,7 +525,7 @@ class Node:
         for close in reversed(self._opened):
             if close not in (self._close_logs, self._store.close):
                 await close()
-        self._executor.shutdown()
+        self._end_threads()
 
     async def _leave(self) -> None:
         """The controller fences itself; any other broker is fenced when its session ends."""
@@ -542,7 +545,11 @@ class Node:
             await self.server.stop(0)
         for close in reversed(self._opened):
             await close()
+        self._end_threads()
+
+    def _end_threads(self) -> None:
         self._executor.shutdown()
+        self._metadata_thread.shutdown()
 
     async def _close_logs(self) -> None:
         """Also after a start that failed: the next one need not recover what this one has checked."""
@@ -551,7 +558,7 @@ class Node:
         broker_epoch = self.broker_epoch if hasattr(self, "registration") else 0
 
         def close() -> None:
-            self._executor.shutdown()  # a flush that is under way has to be over before the last one
+            self._end_threads()  # a flush that is under way has to be over before the last one
             self.logs.close(high_watermarks, broker_epoch)
 
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-close") as closing:
