@@ -516,6 +516,24 @@ def test_no_other_broker_waits_for_the_disk_of_the_controller() -> None:
     run(scenario)
 
 
+def test_who_needs_only_the_log_is_answered_before_the_disk() -> None:
+    """A leader on another broker that asks for a smaller ISR has one request under way at a time."""
+
+    async def scenario() -> None:
+        metadata = await opened(Store())
+        disk = Disk(metadata)
+        topic = asyncio.create_task(metadata.submit(feature("a topic")))
+        await disk.reached.wait()
+        command = ControllerResult((FeatureLevel("isr", 1),), "smaller")
+        assert await metadata.execute(lambda image: command, when_stored=True) == "smaller"
+        assert (topic.done(), dict(metadata.image.features)) == (False, {})
+        disk.gate.set()
+        await topic
+        assert dict((await metadata.submit(lambda image: [])).features) == {"a topic": 1, "isr": 1}
+
+    run(scenario)
+
+
 def test_a_change_that_needs_nothing_of_the_disk_is_applied_at_once() -> None:
     async def scenario() -> None:
         metadata = Metadata(Store())

@@ -140,7 +140,8 @@ async def _alter_partition(services: Services, request: AlterPartitionRequest) -
     outcomes = await services.metadata.execute(
         lambda image: alter_partitions(
             image, request.broker_id, request.broker_epoch, proposals, services.election_rules
-        )
+        ),
+        when_stored=True,
     )
     answered = iter(outcomes)
     return AlterPartitionResponse(
@@ -182,7 +183,8 @@ async def _allocate_producer_ids(
     services: Services, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     block = await services.metadata.execute(
-        lambda image: commands.allocate_producer_ids(image, request.broker_id, request.broker_epoch)
+        lambda image: commands.allocate_producer_ids(image, request.broker_id, request.broker_epoch),
+        when_stored=True,
     )
     return AllocateProducerIdsResponse(producer_id_start=block.first_id, producer_id_len=block.count)
 

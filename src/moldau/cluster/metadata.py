@@ -10,8 +10,8 @@ controller decides on the end of the log, which may be ahead of ``image``, what 
 Invariant: commands are decided one after the other, each on the image after all commands before it. Nothing
 is applied or answered before the store has it. Listeners are called in the order of the log with every
 change, whichever broker made it; what a change needs of the disk is awaited before and after them, and no
-other change comes in between. An answer means that this broker has applied the change too. Whatever fails
-while a change is applied, those after it are applied. Everything runs on the event loop.
+other change comes in between. Whatever fails while a change is applied, those after it are applied.
+Everything runs on the event loop.
 """
 
 import asyncio
@@ -48,6 +48,8 @@ _MAX_ATTEMPTS = 50
 class _Submission:
     decide: Decide
     done: asyncio.Future[ClusterImage]
+    #: Answered as soon as the log has it, whether this broker has applied it or not.
+    when_stored: bool = False
     #: What the command itself raised; reported only once the image that it was decided on is stored.
     error: Exception | None = None
 
@@ -114,8 +116,11 @@ class Metadata:
         self._next_change = self._next_change or asyncio.get_running_loop().create_future()
         await asyncio.shield(self._next_change)
 
-    async def submit(self, decide: Decide) -> ClusterImage:
+    async def submit(self, decide: Decide, *, when_stored: bool = False) -> ClusterImage:
         """Appends the records that ``decide`` returns for the image; returns the image after them.
+
+        It returns when this broker has applied them, or ``when_stored``: for what others ask, who follow the
+        log themselves.
 
         ``decide`` must be pure: it is called again when another broker appended first. What it raises is
         raised here; KAFKA_STORAGE_ERROR means that the store has failed.
@@ -125,15 +130,17 @@ class Metadata:
         if self.controller_epoch is None:
             raise _not_controller()
         done: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Submission(decide, done))
+        self._waiting.append(_Submission(decide, done, when_stored))
         self._start_work()
         try:
             return await done
         finally:
             del done  # the stack of an error would lead back to the error
 
-    async def execute(self, command: Callable[[ClusterImage], ControllerResult[_Response]]) -> _Response:
-        """``submit`` for a command with a response, which is returned once the records are stored."""
+    async def execute(
+        self, command: Callable[[ClusterImage], ControllerResult[_Response]], *, when_stored: bool = False
+    ) -> _Response:
+        """``submit`` for a command with a response."""
         result: ControllerResult[_Response] | None = None
 
         def decide(image: ClusterImage) -> Sequence[Record]:
@@ -141,7 +148,7 @@ class Metadata:
             result = command(image)
             return result.records
 
-        await self.submit(decide)
+        await self.submit(decide, when_stored=when_stored)
         assert result is not None
         return result.response
 
@@ -311,6 +318,9 @@ class Metadata:
             _refuse(answers, _stopping())
             return
         self._known = image
+        for submission in answers:
+            if submission.when_stored:
+                _answer(submission, image)
         self._due.append(_Change(image, records, answers))
         if self._steps is None:
             self._steps = self._apply_due()
