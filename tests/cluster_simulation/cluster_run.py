@@ -17,7 +17,7 @@ from tests.cluster_simulation.clients import Clients
 from tests.cluster_simulation.laws import Laws
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
-from tests.cluster_simulation.trouble import OPERATED, Event, Odds, plan
+from tests.cluster_simulation.trouble import OPERATED, TOPICS, Event, Odds, plan
 
 _LOOK_SECONDS = 0.02
 _COMPARE_SECONDS = 0.3
@@ -207,6 +207,9 @@ class ClusterRun:
     def _lower(self, broker: SimulatedBroker, lasts: float) -> None:
         self.operator.lower(lasts)
 
+    def _topic(self, broker: SimulatedBroker, lasts: float) -> None:
+        self.operator.topic(f"extra{broker.broker_id}", lasts)
+
     # --- the end -----------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
@@ -235,6 +238,7 @@ class ClusterRun:
         await self._until(self._is_ready, HEAL_SECONDS, "the cluster is not whole again")
         await self._until(self._is_committed, HEAL_SECONDS, "a partition is not committed up to its end")
         self.laws.compare()
+        self.laws.compare_directories()
         self._look()
         self.clients.ends = self._ends()
         await self._until(lambda: self.clients.readers_left == 0, HEAL_SECONDS, "a reader is stuck")
@@ -289,6 +293,7 @@ class ClusterRun:
             f"seed {self.seed}:\n  {shown}\nwhat happened:\n  {story}\nagain: "
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
             f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
+            f"{'MOLDAU_CLUSTER_TOPICS=1 ' if self._odds == TOPICS else ''}"
             ".venv/bin/pytest tests/cluster_simulation -k replay"
         )
 

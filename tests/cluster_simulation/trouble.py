@@ -41,6 +41,7 @@ class Odds:
     clock: int = 1
     move: int = 0
     lower: int = 0
+    topic: int = 0
 
     def kinds(self) -> list[str]:
         names = (
@@ -57,6 +58,7 @@ class Odds:
             "clock",
             "move",
             "lower",
+            "topic",
         )
         return [name for name in names for _ in range(getattr(self, name))]
 
@@ -64,6 +66,9 @@ class Odds:
 #: An operator moves replicas and changes configs meanwhile. No power is lost: with so much else at a time all
 #: others die before it is made up for, and what they have is not trusted either.
 OPERATED = Odds(pause_between=0.9, power_cut=0, move=6, lower=6)
+
+#: Topics are made and deleted all the time, while disks are slow.
+TOPICS = Odds(pause_between=0.6, topic=20, slow_disk=8)
 
 
 def plan(seed: int, seconds: float, odds: Odds) -> list[Event]:
