@@ -4,6 +4,7 @@ A topic whose files cannot be made is not there.
 
 import asyncio
 import errno
+import logging
 import threading
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.broker.topic_creation import MANY_PARTITIONS
+from moldau.broker.topic_creation import MANY_PARTITIONS, create_automatically
 from moldau.cluster.records import TopicDeleted
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory.log_directory import LogDirectory
@@ -162,6 +163,18 @@ def test_no_directory_is_made_or_renamed_on_the_loop() -> None:
         assert made.count("make_directory") == 6
         assert made.count("rename") == 6
     assert on_loop == []
+
+
+def test_a_race_of_automatic_creations_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker() as broker:
+        services = broker.node.services
+
+        async def race() -> list[bool]:
+            return await asyncio.gather(*(create_automatically(services, "wanted") for _ in range(3)))
+
+        assert broker.run(race()) == [True] * 3
+        assert broker.topics() == ["wanted"]
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_a_topic_does_not_wait_until_the_disk_has_taken_what_clients_wrote() -> None:

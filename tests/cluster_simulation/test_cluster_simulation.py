@@ -32,7 +32,7 @@ def test_no_law_is_broken_while_replicas_move_and_configs_change(seed: int) -> N
     assert any(f" {kind} " in line for kind in ("move", "lower") for line in run.cluster.story)
 
 
-@pytest.mark.parametrize("seed", (40, 41, 1008))
+@pytest.mark.parametrize("seed", [40, 41, 1008])
 def test_no_law_is_broken_while_topics_come_and_go(seed: int) -> None:
     run = simulate(seed, SECONDS, TOPICS)
     assert any(" topic " in line for line in run.cluster.story)

@@ -103,8 +103,9 @@ class Metadata:
         """Stops; commands that are not stored yet are refused. Whoever opened the store closes it."""
         self._closed = True
         await self._background.stop()
-        for change in self._due:
-            _refuse(change.answers, _stopping())
+        for change in self._due:  # the log has it, and nobody is to ask for it again
+            for submission in change.answers:
+                _answer(submission, change.image)
         _refuse(self._waiting, _stopping())
         self._waiting.clear()
 
@@ -199,7 +200,7 @@ class Metadata:
             self._working = False
             self._end_refreshes(_storage_error())
             # Only a cancelled task or an unexpected exception leaves commands here.
-            _refuse(group, _stopping())
+            _refuse(group, _stopping() if self._closed else _not_known())
             if self._waiting and not self._closed:
                 self._start_work()
 
@@ -396,6 +397,11 @@ def _refuse(submissions: Iterable[_Submission], error: KafkaError) -> None:
 
 def _stopping() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "The broker is stopping.")
+
+
+def _not_known() -> KafkaError:
+    message = "The broker failed, perhaps after it had stored the change; its own log says where."
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 def _not_controller() -> KafkaError:
