@@ -66,7 +66,7 @@ from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
 from moldau.replication.throttle import ReplicationThrottle
 from moldau.storage.branches.branch import remove_unfinished_branches
-from moldau.storage.directory.directories import log_progress
+from moldau.storage.directory.directories import directory_ids, log_progress
 from moldau.storage.directory.logs import Logs
 from moldau.storage.directory.lost_partitions import refuse_to_begin_without_metadata
 from moldau.storage.files import Files
@@ -364,6 +364,7 @@ class Node:
             new_uuid(),
             self._advertised(),
             self.settings.broker_rack,
+            log_directories=directory_ids(() if self.settings.moldau_accept_lost_files else self.logs.online),
             cluster_id=cluster_id,
             previous_broker_epoch=self.logs.clean_broker_epoch,
         )
