@@ -103,7 +103,8 @@ async def _register(services: Services, request: BrokerRegistrationRequest) -> B
         request.previous_broker_epoch,
     )
     epoch = await services.metadata.execute(
-        lambda image: commands.register_broker(image, registration, services.election_rules)
+        lambda image: commands.register_broker(image, registration, services.election_rules),
+        when_stored=True,
     )
     return BrokerRegistrationResponse(broker_epoch=epoch)
 

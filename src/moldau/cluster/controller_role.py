@@ -5,12 +5,13 @@ broker without one is fenced, and others lead what it led.
 
 Invariant: only between winning and losing an election is ``metadata.controller_epoch`` set. To lose it is no
 failure: this broker stops deciding, and campaigns again. The store refuses what a controller appends that has
-not noticed yet.
+not noticed yet. Nothing here waits until this broker has applied what it decides: its disk may hang.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from moldau.base.clock import stopwatch
 from moldau.base.tasks import Background
@@ -154,7 +155,7 @@ class ControllerRole:
             # All have died together, this broker too: its last process leads nothing that others have led.
             sessions -= {self._node_id}
         self._metadata.controller_epoch = epoch
-        submit = self._metadata.submit
+        submit = partial(self._metadata.submit, when_stored=True)
         with_first, self._with_first = self._with_first, None
         # Decided one after the other, stored with one append.
         await asyncio.gather(
@@ -202,7 +203,8 @@ class ControllerRole:
             log.warning("fencing broker(s) %s: they have no session", ", ".join(map(str, missing)))
             began = stopwatch()
             await self._metadata.submit(
-                lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of)
+                lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of),
+                when_stored=True,
             )
             self._note_election(began)
 
@@ -218,7 +220,9 @@ class ControllerRole:
     async def _balance_leaders(self) -> None:
         try:
             began = stopwatch()
-            await self._metadata.submit(lambda image: preferred_leaders(image, self._rules_of))
+            await self._metadata.submit(
+                lambda image: preferred_leaders(image, self._rules_of), when_stored=True
+            )
             self._note_election(began)
         except KafkaError as error:
             log.warning("preferred leaders were not elected: %s", error)
