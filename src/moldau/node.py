@@ -477,8 +477,10 @@ class Node:
 
     def _look_for_lost_replicas(self) -> None:
         """As long as a replica on a failed disk leads or counts as in sync, others wait for it."""
-        if hasattr(self, "registration") and self.replicas.leave_lost():
-            self.registration.begin_anew(new_uuid())
+        if hasattr(self, "registration"):
+            self.replicas.begin_missing(self.metadata.image)
+            if self.replicas.leave_lost():
+                self.registration.begin_anew(new_uuid())
 
     def _directory_offline(self) -> None:
         assert self.failure is not None

@@ -6,6 +6,7 @@ runs one seed again. Invariant: a run depends on its seed, its length and its li
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -197,6 +198,16 @@ class ClusterRun:
         assert process is not None
         process.disk_seconds = 0.5
         self._later(lasts, lambda: setattr(process, "disk_seconds", 0.002))
+
+    def _full_disk(self, broker: SimulatedBroker, lasts: float) -> None:
+        faults = broker.files.faults
+
+        def full(name: str, path: str) -> None:
+            if name in ("append", "create", "make_directory", "write_atomically"):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        faults.on_operation = full
+        self._later(lasts, lambda: setattr(faults, "on_operation", None))
 
     def _clock(self, broker: SimulatedBroker, lasts: float) -> None:
         broker.set_clock(round((lasts - 1.5) * 3_600_000))

@@ -42,6 +42,7 @@ class Odds:
     move: int = 0
     lower: int = 0
     topic: int = 0
+    full_disk: int = 0
 
     def kinds(self) -> list[str]:
         names = (
@@ -59,6 +60,7 @@ class Odds:
             "move",
             "lower",
             "topic",
+            "full_disk",
         )
         return [name for name in names for _ in range(getattr(self, name))]
 
@@ -67,8 +69,8 @@ class Odds:
 #: others die before it is made up for, and what they have is not trusted either.
 OPERATED = Odds(pause_between=0.9, power_cut=0, move=6, lower=6)
 
-#: Topics are made and deleted all the time, while disks are slow.
-TOPICS = Odds(pause_between=0.6, topic=20, slow_disk=8)
+#: Topics are made and deleted all the time, while disks are slow or full. No power is lost, as above.
+TOPICS = Odds(pause_between=0.6, power_cut=0, topic=20, slow_disk=8, full_disk=8, move=4)
 
 
 def plan(seed: int, seconds: float, odds: Odds) -> list[Event]:

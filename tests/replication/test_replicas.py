@@ -374,6 +374,14 @@ class TestDirectoriesThatAreMadeBefore:
         assert found.log is None
         assert "No space left" in found.offline_reason
         node.files.faults.on_operation = None
+        node.replicas.begin_missing(node.image)
+        assert found.log is None, "it is in sync, as far as others know"
         others = PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (ELSEWHERE,), ELSEWHERE, 1, 1)
+        node.files.faults.on_operation = is_full
         self.follow(node, others)
+        node.replicas.begin_missing(node.image)
+        assert found.log is None
+        node.files.faults.on_operation = None
+        node.replicas.begin_missing(node.image)
         assert found.log is not None
+        assert found.leader == ELSEWHERE

@@ -318,6 +318,12 @@ class Replicas:
             partition.log = self._open(partition, config, is_new=True)
             partition.high_watermark = 0
 
+    def begin_missing(self, image: ClusterImage) -> None:
+        """Tries again to begin those that could not be made, because a disk was full, and may be copied."""
+        for topic in tuple(self.by_id.values()):
+            if any(each is not None and each.log is None for each in topic.partitions):
+                self._place(image.topics_by_id[topic.topic_id], image, is_new=True)
+
     def why_unusable(self, topic_id: Uuid) -> str | None:
         """Why a partition that this node has of a topic has no log; None when all have one."""
         topic = self.by_id.get(topic_id)
