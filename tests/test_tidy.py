@@ -398,6 +398,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/monitoring/process_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/server_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/telemetry": "broker/apis/test_push_telemetry",
+    "coordinators/journal": "coordinators/test_runtime",
     "metrics/lag_metrics": "docs/test_deploy",
     "metrics/mirror_metrics": "docs/test_deploy",
     "cluster/configs/monitoring_configs": "broker/monitoring/test_monitoring",

@@ -631,6 +631,33 @@ def test_a_controller_that_is_deposed_while_its_disk_is_busy() -> None:
     run(scenario)
 
 
+def test_a_broker_that_is_left_behind_while_its_disk_is_busy() -> None:
+    """A snapshot is compared with what the log had, not with what is applied."""
+
+    async def scenario() -> None:
+        metadata = Metadata(Store())
+        await metadata.open()
+        disk = Disk(metadata)
+        heard: list[tuple[int, Sequence[Record]]] = []
+        metadata.on_change(lambda old, new, records: heard.append((old.version, records)))
+        topic, partition = TopicCreated(bytes(16), "t"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)
+        metadata._on_changes(Changes(0, 1, [topic, partition]))
+        metadata._on_changes(Changes(1, 2, [FeatureLevel("f", 1)]))
+        metadata._on_changes(Changes(0, 9, [FeatureLevel("g", 2)]))
+        metadata._on_changes(Changes(9, 10, [FeatureLevel("h", 3)]))
+        await disk.reached.wait()
+        assert heard == []
+        disk.gate.set()
+        await turns(30)
+        assert [old for old, _ in heard] == [0, 1, 2, 9]
+        assert heard[0][1] == [topic, partition]
+        assert TopicDeleted(bytes(16)) in heard[2][1]
+        assert metadata.image.features == {"g": 2, "h": 3}
+        assert not metadata.image.topics_by_id
+
+    run(scenario)
+
+
 def test_close_while_the_disk_is_busy() -> None:
     """What is stored is answered so: whoever heard of another controller would ask for it again."""
 

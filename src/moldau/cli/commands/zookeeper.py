@@ -96,6 +96,13 @@ def zookeeper(
         ) from error
     except server.ZooKeeperNotFound as error:
         raise click.ClickException(str(error)) from error
+    _run(command, data_dir, host, port)
+
+
+def _run(command: list[str], data_dir: Path, host: str, port: int) -> None:
+    """Until it is interrupted, or the server ends by itself."""
+    from moldau.cluster.store.zookeeper import server
+
     signal.signal(signal.SIGTERM, _interrupt)
     process = server.start(command, data_dir / "zookeeper.log")
     try:
