@@ -658,6 +658,30 @@ def test_a_broker_that_is_left_behind_while_its_disk_is_busy() -> None:
     run(scenario)
 
 
+def test_what_has_come_while_the_disk_was_busy_leaves_others_their_turns() -> None:
+    async def scenario() -> None:
+        metadata = Metadata(Store())
+        await metadata.open()
+        disk = Disk(metadata)
+        loop = asyncio.get_running_loop()
+        happened: list[object] = []
+
+        def listen(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+            happened.append(new.version)
+            loop.call_soon(happened.append, "another")
+
+        metadata.on_change(listen)
+        for version in range(3):
+            metadata._on_changes(Changes(version, version + 1, [FeatureLevel("f", version + 1)]))
+        await disk.reached.wait()
+        metadata.make_ready = lambda old, new: None
+        disk.gate.set()
+        await turns(20)
+        assert happened == [1, "another", 2, "another", 3, "another"]
+
+    run(scenario)
+
+
 def test_close_while_the_disk_is_busy() -> None:
     """What is stored is answered so: whoever heard of another controller would ask for it again."""
 

@@ -349,6 +349,8 @@ class Metadata:
             for submission in change.answers:
                 _answer(submission, change.image)
             self._due.popleft()
+            if self._due:
+                yield asyncio.sleep(0)  # many may have come while the disk was busy
 
     def _apply(self, change: _Change) -> Iterator[Awaitable[None]]:
         work: Awaitable[None] | None = None
