@@ -18,7 +18,7 @@ from tests.cluster_simulation.clients import Clients
 from tests.cluster_simulation.laws import Laws
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
-from tests.cluster_simulation.trouble import OPERATED, TOPICS, Event, Odds, plan
+from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Event, Odds, plan
 
 _LOOK_SECONDS = 0.02
 _COMPARE_SECONDS = 0.3
@@ -199,6 +199,12 @@ class ClusterRun:
         process.disk_seconds = 0.5
         self._later(lasts, lambda: setattr(process, "disk_seconds", 0.002))
 
+    def _hung_disk(self, broker: SimulatedBroker, lasts: float) -> None:
+        process = broker.process
+        assert process is not None
+        process.disk_seconds = 20.0
+        self._later(lasts, lambda: setattr(process, "disk_seconds", 0.002))
+
     def _full_disk(self, broker: SimulatedBroker, lasts: float) -> None:
         faults = broker.files.faults
 
@@ -305,6 +311,7 @@ class ClusterRun:
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
             f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
             f"{'MOLDAU_CLUSTER_TOPICS=1 ' if self._odds == TOPICS else ''}"
+            f"{'MOLDAU_CLUSTER_HANGING=1 ' if self._odds == HANGING else ''}"
             ".venv/bin/pytest tests/cluster_simulation -k replay"
         )
 

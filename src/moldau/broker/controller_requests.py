@@ -111,16 +111,18 @@ async def _register(services: Services, request: BrokerRegistrationRequest) -> B
 
 async def _heartbeat(services: Services, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     broker_id, epoch = request.broker_id, request.broker_epoch
-    commands.checked_broker(services.image, broker_id, epoch)
+    metadata = services.metadata
+    commands.checked_broker(metadata.known, broker_id, epoch)
     if request.want_shut_down:
-        await services.metadata.submit(
-            lambda image: commands.begin_shutdown(image, broker_id, epoch, services.election_rules)
+        await metadata.submit(
+            lambda image: commands.begin_shutdown(image, broker_id, epoch, services.election_rules),
+            when_stored=True,
         )
-    elif request.want_fence and broker_id not in await services.metadata.sessions():
-        await services.metadata.submit(
-            lambda image: commands.fence_broker(image, broker_id, services.election_rules)
+    elif request.want_fence and broker_id not in await metadata.sessions():
+        await metadata.submit(
+            lambda image: commands.fence_broker(image, broker_id, services.election_rules), when_stored=True
         )
-    image = services.image
+    image = metadata.known
     leads = any(
         partition.leader == broker_id
         for topic in image.topics_by_id.values()

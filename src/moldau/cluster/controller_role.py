@@ -55,7 +55,7 @@ class ControllerRole:
         #: Set as soon as this broker wins an election, even if it may not act yet.
         self.won = asyncio.Event()
         metadata.on_deposed = self._lost.set
-        metadata.on_change(self._brokers_changed)
+        metadata.on_known = self._brokers_changed
 
     @property
     def acting(self) -> bool:
@@ -149,7 +149,7 @@ class ControllerRole:
 
     async def _become_controller(self, epoch: int) -> None:
         assert self._create_cluster is not None
-        known = self._metadata.image
+        known = self._metadata.known
         sessions = await self._store.sessions()
         if not self.registered and any(each.broker_id != self._node_id for each in known.live_brokers()):
             # All have died together, this broker too: its last process leads nothing that others have led.
@@ -177,7 +177,7 @@ class ControllerRole:
             self._fencing = True
             self._background.start(self._fence_missing(), "fencing")
 
-    def _brokers_changed(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+    def _brokers_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """A registration may have been under way for so long that its sender has no session any more."""
         if old.brokers is not new.brokers:
             self._sessions_changed()
@@ -196,7 +196,7 @@ class ControllerRole:
             self._fencing = False
 
     async def _fence_missing_once(self) -> None:
-        known = self._metadata.image
+        known = self._metadata.known
         sessions = await self._store.sessions()
         missing = sorted(b.broker_id for b in known.live_brokers() if b.broker_id not in sessions)
         if missing:
@@ -214,7 +214,7 @@ class ControllerRole:
 
     def balance_leaders(self) -> None:
         """Lets preferred replicas lead again where they are in sync; called from time to time."""
-        if self.acting and preferred_leaders(self._metadata.image, self._rules_of):
+        if self.acting and preferred_leaders(self._metadata.known, self._rules_of):
             self._background.start(self._balance_leaders(), "preferred leaders")
 
     async def _balance_leaders(self) -> None:

@@ -68,8 +68,10 @@ class Metadata:
         self._store = store
         #: The current image; read everywhere, replaced only here.
         self.image: ClusterImage = EMPTY_IMAGE
-        #: The image at the end of the log, as far as this broker knows.
-        self._known: ClusterImage = EMPTY_IMAGE
+        #: The image at the end of the log, as far as this broker knows; what a controller goes by.
+        self.known: ClusterImage = EMPTY_IMAGE
+        #: Told of each step of ``known``, before and after; this broker may apply it later.
+        self.on_known: Callable[[ClusterImage, ClusterImage], None] = lambda before, after: None
         #: This broker's controller epoch; None while it is not the controller.
         self.controller_epoch: int | None = None
         #: Called when the store says that another broker has become the controller since.
@@ -229,7 +231,7 @@ class Metadata:
 
     def _decide(self, group: Sequence[_Submission]) -> tuple[ClusterImage, list[Record], int]:
         """The image after the commands, their records, and how many of the commands fit into the append."""
-        image = self._known
+        image = self.known
         records: list[Record] = []
         for decided, submission in enumerate(group):
             if len(records) >= _MAX_RECORDS_PER_APPEND:
@@ -240,7 +242,7 @@ class Metadata:
             try:
                 decided_records = submission.decide(image)
                 if decided_records:
-                    image = image.apply_all(decided_records, version=self._known.version + 1)
+                    image = image.apply_all(decided_records, version=self.known.version + 1)
                     records.extend(decided_records)
             except Exception as error:  # raised to the caller of submit, whatever it is
                 submission.error = error.without_stack() if isinstance(error, KafkaError) else error
@@ -253,7 +255,7 @@ class Metadata:
         try:
             if self.controller_epoch is None:
                 raise StaleControllerEpoch
-            version = await self._store.append(records, self._known.version, self.controller_epoch)
+            version = await self._store.append(records, self.known.version, self.controller_epoch)
             assert version == image.version, "one append is one version"
             self._take(image, records, answers)
         except StaleControllerEpoch:
@@ -271,8 +273,8 @@ class Metadata:
         refreshing, self._refreshing = self._refreshing, []
         self._must_reload = False
         try:
-            self._receive(await self._store.load(self._known.version))
-            self._take(self._known, (), refreshing)
+            self._receive(await self._store.load(self.known.version))
+            self._take(self.known, (), refreshing)
         except BaseException:
             self._must_reload = True
             self._refreshing += refreshing
@@ -299,14 +301,14 @@ class Metadata:
             self._receive(changes)
 
     def _receive(self, changes: Changes) -> None:
-        if changes.version <= self._known.version:
+        if changes.version <= self.known.version:
             return
-        if changes.after_version == self._known.version:
-            self._take(self._known.apply_all(changes.records, version=changes.version), changes.records)
+        if changes.after_version == self.known.version:
+            self._take(self.known.apply_all(changes.records, version=changes.version), changes.records)
         elif changes.after_version == 0:
             # The records in between were compacted away: listeners get equivalent ones.
             image = EMPTY_IMAGE.apply_all(changes.records, version=changes.version)
-            self._take(image, difference(self._known, image))
+            self._take(image, difference(self.known, image))
         else:
             self._must_reload = True
             self._start_work()
@@ -318,7 +320,9 @@ class Metadata:
         if self._closed:
             _refuse(answers, _stopping())
             return
-        self._known = image
+        before, self.known = self.known, image
+        with _logged():
+            self.on_known(before, image)
         for submission in answers:
             if submission.when_stored:
                 _answer(submission, image)
