@@ -434,7 +434,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "cluster/store/zookeeper/connection": "cluster/store/zookeeper/test_store",
     "cluster/store/zookeeper/server": "cluster/store/zookeeper/test_store",
     "broker/coordination/group_requests": "broker/apis/test_describe_groups",
-    "broker/coordination/groups": "broker/apis/test_consumer_group_heartbeat",
     "broker/coordination/markers": "broker/apis/test_write_txn_markers",
     "client/admin/access": "cli/kafka_tools/access/test_acls",
     "client/consumer/fetcher": "client/consumer/test_consumer",
