@@ -100,9 +100,10 @@ def test_old_snapshots_are_removed_at_once_and_at_the_start(tmp_path: Path, mold
         said = moldau("zookeeper", "--purge", "--keep", "4", "--data-dir", str(data)).stdout
         assert "4 snapshots kept" in said
         assert 4 <= snapshots() <= 5, "it may have written one more"
+        wait_until(lambda: more() and snapshots() >= 8)
 
     def look(client: Any) -> None:
-        wait_until(lambda: snapshots() == 3)
+        wait_until(lambda: snapshots() <= 4, "three, and that of this start")
         assert client.exists("/n0")
 
     run("--purge-hours", "0", "--set", "snapCount=10", work=write)
