@@ -72,10 +72,11 @@ class TopicReader(DataSourceReader):
         plan = self._output.plan
         self._bounds = bounds_of(filters if plan is None else plan.connector_filters(filters))
 
-    def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        if partition is None:  # Spark asks so where there is nothing to read, as in an empty topic
-            return iter(())
-        assert isinstance(partition, RangePartition)
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if not isinstance(partition, RangePartition):
+            return iter(
+                ()
+            )  # where there is nothing to read, as in an empty topic, Spark makes one of its own
         return read_range(partition.wanted, self._options, self._output)
 
 
