@@ -66,7 +66,7 @@ from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
 from moldau.replication.throttle import ReplicationThrottle
 from moldau.storage.branches.branch import remove_unfinished_branches
-from moldau.storage.directory.directories import log_progress
+from moldau.storage.directory.directories import directory_ids, log_progress
 from moldau.storage.directory.logs import Logs
 from moldau.storage.directory.lost_partitions import refuse_to_begin_without_metadata
 from moldau.storage.files import Files
@@ -133,6 +133,8 @@ class Node:
         self.background = Background()
         self.timers = Timers(self.clock, loop)
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
+        # Changes of the metadata, also of who leads, do not wait until the disk has taken what clients wrote.
+        self._metadata_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-metadata")
         self._descriptors = self._share_descriptors()
         try:
             if self.settings["moldau.logs.dir"]:
@@ -241,6 +243,7 @@ class Node:
             clock=self.clock,
             isr_proposer=self.isr_proposals,
             role_changed=self.following.role_changed,
+            metadata_thread=self._metadata_thread,
         )
 
     def _build_coordinators(self) -> None:
@@ -361,6 +364,7 @@ class Node:
             new_uuid(),
             self._advertised(),
             self.settings.broker_rack,
+            log_directories=directory_ids(() if self.settings.moldau_accept_lost_files else self.logs.online),
             cluster_id=cluster_id,
             previous_broker_epoch=self.logs.clean_broker_epoch,
         )
@@ -473,8 +477,10 @@ class Node:
 
     def _look_for_lost_replicas(self) -> None:
         """As long as a replica on a failed disk leads or counts as in sync, others wait for it."""
-        if hasattr(self, "registration") and self.replicas.leave_lost():
-            self.registration.begin_anew(new_uuid())
+        if hasattr(self, "registration"):
+            self.replicas.begin_missing(self.metadata.image)
+            if self.replicas.leave_lost():
+                self.registration.begin_anew(new_uuid())
 
     def _directory_offline(self) -> None:
         assert self.failure is not None
@@ -522,7 +528,7 @@ class Node:
         for close in reversed(self._opened):
             if close not in (self._close_logs, self._store.close):
                 await close()
-        self._executor.shutdown()
+        self._end_threads()
 
     async def _leave(self) -> None:
         """The controller fences itself; any other broker is fenced when its session ends."""
@@ -542,7 +548,11 @@ class Node:
             await self.server.stop(0)
         for close in reversed(self._opened):
             await close()
+        self._end_threads()
+
+    def _end_threads(self) -> None:
         self._executor.shutdown()
+        self._metadata_thread.shutdown()
 
     async def _close_logs(self) -> None:
         """Also after a start that failed: the next one need not recover what this one has checked."""
@@ -551,7 +561,7 @@ class Node:
         broker_epoch = self.broker_epoch if hasattr(self, "registration") else 0
 
         def close() -> None:
-            self._executor.shutdown()  # a flush that is under way has to be over before the last one
+            self._end_threads()  # a flush that is under way has to be over before the last one
             self.logs.close(high_watermarks, broker_epoch)
 
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-close") as closing:

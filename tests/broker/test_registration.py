@@ -42,6 +42,7 @@ def test_a_broker_that_was_fenced_by_mistake_registers_again(decide: Callable[..
 def test_the_epoch_of_a_clean_stop_is_told_at_the_next_start() -> None:
     with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:
         epoch = cluster[2].node.broker_epoch
+        (disk,) = cluster.image.brokers[2].log_directories
         cluster[2].stop()
         cluster.restart(2)
         assert cluster[2].node.logs.clean_broker_epoch == epoch
@@ -49,6 +50,8 @@ def test_the_epoch_of_a_clean_stop_is_told_at_the_next_start() -> None:
         cluster.kill(2)
         cluster.restart(2)
         assert cluster[2].node.logs.clean_broker_epoch == -1
+        assert cluster.image.brokers[2].log_directories == (disk,)
+        assert disk != cluster.image.brokers[1].log_directories[0]
 
 
 def test_a_broker_that_stops_does_not_register_again(caplog: pytest.LogCaptureFixture) -> None:

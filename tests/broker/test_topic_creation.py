@@ -4,13 +4,15 @@ A topic whose files cannot be made is not there.
 
 import asyncio
 import errno
+import logging
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.broker.topic_creation import MANY_PARTITIONS
+from moldau.broker.topic_creation import MANY_PARTITIONS, create_automatically
 from moldau.cluster.records import TopicDeleted
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory.log_directory import LogDirectory
@@ -161,6 +163,88 @@ def test_no_directory_is_made_or_renamed_on_the_loop() -> None:
         assert made.count("make_directory") == 6
         assert made.count("rename") == 6
     assert on_loop == []
+
+
+def test_a_race_of_automatic_creations_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker() as broker:
+        services = broker.node.services
+
+        async def race() -> list[bool]:
+            return await asyncio.gather(*(create_automatically(services, "wanted") for _ in range(3)))
+
+        assert broker.run(race()) == [True] * 3
+        assert broker.topics() == ["wanted"]
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def test_a_topic_does_not_wait_until_the_disk_has_taken_what_clients_wrote() -> None:
+    with Broker() as broker:
+        assert broker._memory is not None
+        flushed, flushing = threading.Event(), threading.Semaphore(0)
+
+        def slow_flush(name: str, path: str) -> None:
+            if name == "flush":
+                flushing.release()
+                flushed.wait(60)
+
+        names = [f"busy-{number}" for number in range(4)]
+        for name in names:
+            broker.create_topic(name)
+            broker.produce(name, "v")
+        broker._memory[0].faults.on_operation = slow_flush
+        try:
+            broker.run(_flush(broker, names))
+            for _ in names:
+                assert flushing.acquire(timeout=60)
+            broker.create_topic("new")
+            broker.produce("new", "v")
+            delete(broker, "new")
+        finally:
+            flushed.set()
+
+
+def test_a_broker_that_stops_while_it_makes_a_topic_has_it_after_the_next_start() -> None:
+    with Broker() as broker:
+        assert broker._memory is not None
+        making, go_on = threading.Event(), threading.Event()
+
+        def slow(name: str, path: str) -> None:
+            if name == "make_directory" and path.endswith("slow-0"):
+                making.set()
+                go_on.wait(60)
+
+        close_metadata = broker.node.metadata.close
+
+        async def close() -> None:
+            await close_metadata()
+            go_on.set()
+
+        broker._memory[0].faults.on_operation = slow
+
+        async def leave() -> None:
+            """As a broker does that is not the controller."""
+
+        broker.node.metadata.close = close  # type: ignore[method-assign]
+        broker.node._leave = leave  # type: ignore[method-assign]
+        creating = threading.Thread(target=_try_to_create, args=(broker, "slow"))
+        creating.start()
+        assert making.wait(60)
+        broker.stop()
+        creating.join()
+        broker._memory[0].faults.on_operation = None
+        broker.start()
+        broker.produce("slow", "v")
+        assert [record.value for record in broker.records("slow")] == [b"v"]
+
+
+def _try_to_create(broker: Broker, name: str) -> None:
+    with suppress(Exception):
+        broker.create_topic(name)
+
+
+async def _flush(broker: Broker, names: list[str]) -> None:
+    for name in names:
+        broker.node.replicas.flush(broker.node.replicas.find(name, 0))
 
 
 async def _thread() -> int:

@@ -11,7 +11,7 @@ from moldau.cluster.controller.commands import BrokerRegistration, create_cluste
 from moldau.cluster.controller.elections import default_rules
 from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.records import NO_LEADER, PartitionChanged, TopicCreated
+from moldau.cluster.records import NO_LEADER, FeatureLevel, PartitionChanged, TopicCreated
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
 from tests.shared.waiting import until
@@ -83,6 +83,43 @@ def test_a_broker_whose_session_ends_is_fenced() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("controller", [1, 2])
+def test_a_controller_fences_the_dead_although_its_own_disk_hangs(controller: int) -> None:
+    """It has the directories of a new topic to make, since before its election or after it."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        members = {each: Member(each, log) for each in (1, 2, 3, 4, 5)}
+        one, hanging, watching = members[1], members[controller], members[5]
+        await one.start()
+        await until(lambda: one.role.acting)
+        for each in (2, 3, 4, 5):
+            await members[each].start()
+            members[each].role.drop_first()
+            await members[each].register(at=one)
+        gate = asyncio.Event()
+
+        async def hang() -> None:
+            await gate.wait()
+
+        await until(lambda: all(each.metadata.image.is_live(5) for each in members.values()))
+        hanging.metadata.make_ready = lambda old, new: hang()
+        making = asyncio.ensure_future(one.metadata.submit(lambda image: [FeatureLevel("topic", 1)]))
+        await until(lambda: "topic" in watching.metadata.image.features)
+        dead = [1, 3, 4] if controller == 2 else [3, 4]
+        for each in dead:
+            await members[each].die()
+            await until(lambda each=each: not watching.metadata.image.is_live(each))
+        assert "topic" not in hanging.metadata.image.features
+        gate.set()
+        await making
+        await until(lambda: hanging.metadata.image.version == watching.metadata.image.version)
+        for each in {1, 2, 3, 4, 5} - set(dead):
+            await members[each].die()
+
+    run(scenario)
+
+
 def test_a_cluster_that_has_died_as_a_whole_remembers_who_led() -> None:
     """Whoever comes first has led nothing since: it may be the one that lost most."""
 
@@ -104,7 +141,7 @@ def test_a_cluster_that_has_died_as_a_whole_remembers_who_led() -> None:
         await until(lambda: one.metadata.image.is_live(1) and one.role.acting)
         (partition,) = one.metadata.image.topics_by_name["t"].partitions
         assert (partition.leader, partition.isr, partition.elr) == (NO_LEADER, (), (2,))
-        assert partition.last_known_elr == (2,)
+        assert partition.last_known_elr[0] == 2
         await one.die()
 
     run(scenario)

@@ -457,19 +457,25 @@ def test_what_a_change_needs_of_the_disk_is_awaited_before_and_after_the_listene
     run(scenario)
 
 
+class Disk:
+    """Makes every change wait, until it is told that it need not."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.gate, self.reached = asyncio.Event(), asyncio.Event()
+        metadata.make_ready = lambda old, new: self._wait()
+
+    async def _wait(self) -> None:
+        self.reached.set()
+        await self.gate.wait()
+
+
 def test_a_command_that_comes_while_another_brokers_change_is_made_ready_is_decided_after_it() -> None:
     async def scenario() -> None:
         store = Store()
         other, here = await opened(store), await opened(Store(store.log))
-        gate, reached = asyncio.Event(), asyncio.Event()
-
-        async def waiting() -> None:
-            reached.set()
-            await gate.wait()
-
-        here.make_ready = lambda old, new: waiting()
+        disk = Disk(here)
         await other.submit(feature("other"))
-        await reached.wait()
+        await disk.reached.wait()
         seen: list[ClusterImage] = []
 
         def decide(image: ClusterImage) -> list[Record]:
@@ -477,11 +483,227 @@ def test_a_command_that_comes_while_another_brokers_change_is_made_ready_is_deci
             return [FeatureLevel("here", 1)]
 
         command = asyncio.create_task(here.submit(decide))
-        await turns()
-        assert seen == []
-        gate.set()
-        await command
+        await turns(10)
         assert [dict(image.features) for image in seen] == [{"other": 1}]
+        assert (command.done(), dict(here.image.features)) == (False, {})
+        disk.gate.set()
+        await command
         assert dict(here.image.features) == {"other": 1, "here": 1}
+
+    run(scenario)
+
+
+def test_no_other_broker_waits_for_the_disk_of_the_controller() -> None:
+    """The directories of a new topic take their time here; another broker is to lead something meanwhile."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        controller, other = await opened(Store(log)), await opened(Store(log))
+        disk = Disk(controller)
+        topic = asyncio.create_task(controller.submit(feature("a topic")))
+        await disk.reached.wait()
+        leader = asyncio.create_task(controller.submit(feature("a leader")))
+        nothing = asyncio.create_task(controller.submit(lambda image: []))
+        refreshed = asyncio.create_task(controller.refresh())
+        await turns(10)
+        assert dict(other.image.features) == {"a topic": 1, "a leader": 1}
+        assert dict(controller.image.features) == {}
+        assert not any(each.done() for each in (topic, leader, nothing, refreshed))
+        disk.gate.set()
+        images = await asyncio.gather(topic, leader, nothing, refreshed)
+        assert [len(image.features) for image in images[:3]] == [1, 2, 2]
+
+    run(scenario)
+
+
+def test_who_needs_only_the_log_is_answered_before_the_disk() -> None:
+    """A leader on another broker that asks for a smaller ISR has one request under way at a time."""
+
+    async def scenario() -> None:
+        metadata = await opened(Store())
+        disk = Disk(metadata)
+        topic = asyncio.create_task(metadata.submit(feature("a topic")))
+        await disk.reached.wait()
+        command = ControllerResult((FeatureLevel("isr", 1),), "smaller")
+        assert await metadata.execute(lambda image: command, when_stored=True) == "smaller"
+        assert (topic.done(), dict(metadata.image.features)) == (False, {})
+        disk.gate.set()
+        await topic
+        assert dict((await metadata.submit(lambda image: [])).features) == {"a topic": 1, "isr": 1}
+
+    run(scenario)
+
+
+def test_a_change_that_needs_nothing_of_the_disk_is_applied_at_once() -> None:
+    async def scenario() -> None:
+        metadata = Metadata(Store())
+        await metadata.open()
+        heard: list[int] = []
+        metadata.on_change(lambda old, new, records: heard.append(new.version))
+        metadata._on_changes(Changes(0, 1, [FeatureLevel("a", 1)]))
+        assert heard == [1]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("where", ["make_ready", "clear_up", "listener", "waiting"])
+def test_what_fails_while_a_change_is_applied_stops_neither_the_others_nor_the_answer(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        metadata, other = await opened(Store(log)), await opened(Store(log))
+        failing = True
+
+        def fail(*arguments: Any) -> None:
+            if failing:
+                raise RuntimeError("can't start new thread")
+
+        async def fail_later() -> None:
+            fail()
+
+        if where == "make_ready":
+            metadata.make_ready = fail
+        elif where == "clear_up":
+            metadata.clear_up = fail
+        elif where == "listener":
+            metadata.on_change(fail)
+        else:
+            metadata.make_ready = lambda old, new: fail_later()
+        heard: list[int] = []
+        metadata.on_change(lambda old, new, records: heard.append(new.version))
+        await metadata.submit(feature("a"))
+        await other.submit(feature("b"))
+        await metadata.refresh()
+        failing = False
+        await metadata.submit(feature("c"))
+        assert metadata.image.features == {"a": 1, "b": 1, "c": 1}
+        assert heard == [1, 2, 3]
+
+    run(scenario)
+    assert "can't start new thread" in caplog.text
+
+
+def test_commands_that_wait_behind_an_unexpected_failure_are_decided_all_the_same() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.gate = asyncio.Event()
+        store.failures.append(ZeroDivisionError())
+        first = asyncio.create_task(metadata.submit(feature("first")))
+        await store.reached.wait()
+        second = asyncio.create_task(metadata.submit(feature("second")))
+        await turns(10)
+        store.gate.set()
+        with pytest.raises(KafkaError) as refused:
+            await first
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR, "not one that asks for another try"
+        await second
+        assert metadata.image.features == {"second": 1}
+
+    run(scenario)
+
+
+def test_a_controller_that_is_deposed_while_its_disk_is_busy() -> None:
+    """What it has stored is answered, what it has not is refused, and what the next one does is applied."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        controllership = await ours.campaign(1, lambda: None)
+        metadata = await opened(ours)
+        disk = Disk(metadata)
+        stored = asyncio.create_task(metadata.submit(feature("stored")))
+        await disk.reached.wait()
+        await controllership.resign()
+        next_one = await opened(others)
+        next_one.controller_epoch = (await others.campaign(2, lambda: None)).epoch
+        await next_one.submit(feature("next"))
+        with pytest.raises(KafkaError) as refused:
+            await metadata.submit(feature("late"))
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        assert metadata.controller_epoch is None
+        disk.gate.set()
+        assert dict((await stored).features) == {"stored": 1}
+        await metadata.refresh()
+        assert dict(metadata.image.features) == {"stored": 1, "next": 1}
+
+    run(scenario)
+
+
+def test_a_broker_that_is_left_behind_while_its_disk_is_busy() -> None:
+    """A snapshot is compared with what the log had, not with what is applied."""
+
+    async def scenario() -> None:
+        metadata = Metadata(Store())
+        await metadata.open()
+        disk = Disk(metadata)
+        heard: list[tuple[int, Sequence[Record]]] = []
+        metadata.on_change(lambda old, new, records: heard.append((old.version, records)))
+        topic, partition = TopicCreated(bytes(16), "t"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)
+        metadata._on_changes(Changes(0, 1, [topic, partition]))
+        metadata._on_changes(Changes(1, 2, [FeatureLevel("f", 1)]))
+        metadata._on_changes(Changes(0, 9, [FeatureLevel("g", 2)]))
+        metadata._on_changes(Changes(9, 10, [FeatureLevel("h", 3)]))
+        await disk.reached.wait()
+        assert heard == []
+        disk.gate.set()
+        await turns(30)
+        assert [old for old, _ in heard] == [0, 1, 2, 9]
+        assert heard[0][1] == [topic, partition]
+        assert TopicDeleted(bytes(16)) in heard[2][1]
+        assert metadata.image.features == {"g": 2, "h": 3}
+        assert not metadata.image.topics_by_id
+
+    run(scenario)
+
+
+def test_what_has_come_while_the_disk_was_busy_leaves_others_their_turns() -> None:
+    async def scenario() -> None:
+        metadata = Metadata(Store())
+        await metadata.open()
+        disk = Disk(metadata)
+        loop = asyncio.get_running_loop()
+        happened: list[object] = []
+
+        def listen(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+            happened.append(new.version)
+            loop.call_soon(happened.append, "another")
+
+        metadata.on_change(listen)
+        for version in range(3):
+            metadata._on_changes(Changes(version, version + 1, [FeatureLevel("f", version + 1)]))
+        await disk.reached.wait()
+        metadata.make_ready = lambda old, new: None
+        disk.gate.set()
+        await turns(20)
+        assert happened == [1, "another", 2, "another", 3, "another"]
+
+    run(scenario)
+
+
+def test_close_while_the_disk_is_busy() -> None:
+    """What is stored is answered so: whoever heard of another controller would ask for it again."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        metadata, other = await opened(Store(log)), await opened(Store(log))
+        disk = Disk(metadata)
+        heard: list[int] = []
+        metadata.on_change(lambda old, new, records: heard.append(new.version))
+        under_way = [asyncio.create_task(metadata.submit(feature("a")))]
+        await disk.reached.wait()
+        under_way += [
+            asyncio.create_task(each) for each in (metadata.submit(feature("b")), metadata.refresh())
+        ]
+        await turns(10)
+        await metadata.close()
+        images = await asyncio.gather(*under_way)
+        assert [image.version for image in images] == [1, 2, 1]
+        disk.gate.set()
+        await other.refresh()
+        await other.submit(feature("c"))
+        await turns(10)
+        assert (heard, metadata.image.version) == ([], 0)
 
     run(scenario)

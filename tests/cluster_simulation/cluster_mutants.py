@@ -16,6 +16,7 @@ from moldau.broker.coordination.journal import PartitionJournal
 from moldau.broker.coordination.markers import MarkerWriter
 from moldau.cluster.controller import commands, elections, isr_changes
 from moldau.cluster.controller.elections import ElectionRules
+from moldau.cluster.metadata import Metadata
 from moldau.coordinators.runtime import Runtime
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -27,7 +28,7 @@ from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerStates
 from tests.cluster_simulation import simulated_store
-from tests.cluster_simulation.trouble import Odds
+from tests.cluster_simulation.trouble import HANGING, Odds
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -173,13 +174,23 @@ def a_process_that_died_is_still_in_sync(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commands, "elections_after_return", lambda *arguments, **more: [])
 
 
+def a_controller_waits_for_its_own_disk(patch: pytest.MonkeyPatch) -> None:
+    """It fences the next dead broker once it has made the directories of a topic."""
+    submit = Metadata.submit
+
+    async def submit_and_wait(self: Metadata, decide: Any, **more: Any) -> Any:
+        return await submit(self, decide)
+
+    patch.setattr(Metadata, "submit", submit_and_wait)
+
+
 def every_stop_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
     returned = elections.after_return
     patch.setattr(
         elections,
         "after_return",
-        lambda partition, broker, active, rules, clean=False: returned(
-            partition, broker, active, rules, clean=True
+        lambda partition, broker, active, rules, clean=False, **more: returned(
+            partition, broker, active, rules, clean=True, **more
         ),
     )
 
@@ -397,6 +408,7 @@ MUTANTS: list[tuple[Mutant, Odds]] = [
     (a_new_coordinator_forgets_markers, _KILLS),
     (a_lost_session_changes_nothing, _STORE),
     (dead_brokers_are_not_fenced, _KILLS),
+    (a_controller_waits_for_its_own_disk, HANGING),
     (who_left_stays_eligible_with_a_lower_minimum, _LOWERED),
 ]
 

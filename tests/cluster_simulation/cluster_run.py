@@ -6,6 +6,7 @@ runs one seed again. Invariant: a run depends on its seed, its length and its li
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from tests.cluster_simulation.clients import Clients
 from tests.cluster_simulation.laws import Laws
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
-from tests.cluster_simulation.trouble import OPERATED, Event, Odds, plan
+from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Event, Odds, plan
 
 _LOOK_SECONDS = 0.02
 _COMPARE_SECONDS = 0.3
@@ -198,6 +199,22 @@ class ClusterRun:
         process.disk_seconds = 0.5
         self._later(lasts, lambda: setattr(process, "disk_seconds", 0.002))
 
+    def _hung_disk(self, broker: SimulatedBroker, lasts: float) -> None:
+        process = broker.process
+        assert process is not None
+        process.disk_seconds = 20.0
+        self._later(lasts, lambda: setattr(process, "disk_seconds", 0.002))
+
+    def _full_disk(self, broker: SimulatedBroker, lasts: float) -> None:
+        faults = broker.files.faults
+
+        def full(name: str, path: str) -> None:
+            if name in ("append", "create", "make_directory", "write_atomically"):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        faults.on_operation = full
+        self._later(lasts, lambda: setattr(faults, "on_operation", None))
+
     def _clock(self, broker: SimulatedBroker, lasts: float) -> None:
         broker.set_clock(round((lasts - 1.5) * 3_600_000))
 
@@ -206,6 +223,9 @@ class ClusterRun:
 
     def _lower(self, broker: SimulatedBroker, lasts: float) -> None:
         self.operator.lower(lasts)
+
+    def _topic(self, broker: SimulatedBroker, lasts: float) -> None:
+        self.operator.topic(f"extra{broker.broker_id}", lasts)
 
     # --- the end -----------------------------------------------------------------------------------
 
@@ -235,6 +255,7 @@ class ClusterRun:
         await self._until(self._is_ready, HEAL_SECONDS, "the cluster is not whole again")
         await self._until(self._is_committed, HEAL_SECONDS, "a partition is not committed up to its end")
         self.laws.compare()
+        self.laws.compare_directories()
         self._look()
         self.clients.ends = self._ends()
         await self._until(lambda: self.clients.readers_left == 0, HEAL_SECONDS, "a reader is stuck")
@@ -289,6 +310,8 @@ class ClusterRun:
             f"seed {self.seed}:\n  {shown}\nwhat happened:\n  {story}\nagain: "
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
             f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
+            f"{'MOLDAU_CLUSTER_TOPICS=1 ' if self._odds == TOPICS else ''}"
+            f"{'MOLDAU_CLUSTER_HANGING=1 ' if self._odds == HANGING else ''}"
             ".venv/bin/pytest tests/cluster_simulation -k replay"
         )
 

@@ -48,7 +48,7 @@ class Laws:
         self._cluster = cluster
         self.broken: list[str] = []
         self.checks: Counter[str] = Counter()
-        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._leaders: dict[tuple[bytes, TopicPartition, int], int] = {}
         self._looked_at: set[tuple[TopicPartition, int]] = set()
         #: What producers were told to be stored: place and offset -> value.
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
@@ -83,18 +83,36 @@ class Laws:
         for place, described in self._described(image):
             self._replicas_agree(place, described)
 
+    def compare_directories(self) -> None:
+        """Once everything has healed: each broker has the directories of its replicas, and no others."""
+        wanted: dict[int, set[str]] = {each: set() for each in self._cluster.brokers}
+        for place, described in self._described(self._cluster.image()):
+            for broker_id in described.replicas:
+                wanted[broker_id].add(str(place))
+        for broker in self._cluster.running():
+            assert broker.node is not None
+            (directory,) = broker.node.logs.directories
+            found = {str(place) for place, _ in directory.partitions()}
+            self.checks["directories"] += 1
+            if found != wanted[broker.broker_id]:
+                self.broken.append(
+                    f"broker {broker.broker_id} has directories too many or too few: "
+                    f"{sorted(found ^ wanted[broker.broker_id])}"
+                )
+
     def _described(self, image: "ClusterImage") -> Iterator[tuple[TopicPartition, "PartitionImage"]]:
         for topic in image.topics_by_name.values():
             for described in topic.partitions:
                 yield TopicPartition(topic.name, described.partition), described
 
     def _one_leader(self, broker: "SimulatedBroker", partition: "Partition") -> None:
-        key = partition.topic_partition, partition.leader_epoch
+        place = partition.topic_partition
+        key = partition.topic_id, place, partition.leader_epoch
         first = self._leaders.setdefault(key, broker.broker_id)
         self.checks["one leader in an epoch"] += 1
         if first != broker.broker_id:
             self.broken.append(
-                f"{key[0]}: brokers {first} and {broker.broker_id} both lead in epoch {key[1]}"
+                f"{place}: brokers {first} and {broker.broker_id} both lead in epoch {partition.leader_epoch}"
             )
 
     def _has_a_session(self, broker: "SimulatedBroker", partition: "Partition") -> None:

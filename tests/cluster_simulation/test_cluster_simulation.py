@@ -3,8 +3,9 @@
     MOLDAU_CLUSTER_SEED=123 .venv/bin/pytest tests/cluster_simulation -k replay
 
 runs one seed, as the message of a failed run says; MOLDAU_CLUSTER_SECONDS is how long its trouble lasts,
-MOLDAU_CLUSTER_OPERATED=1 lets an operator work meanwhile, and MOLDAU_CLUSTER_SHORTEN=1 looks for the events
-that it needs to fail.
+MOLDAU_CLUSTER_OPERATED=1 lets an operator work meanwhile, MOLDAU_CLUSTER_TOPICS=1 makes and deletes topics,
+MOLDAU_CLUSTER_HANGING=1 lets disks hang meanwhile, and MOLDAU_CLUSTER_SHORTEN=1 looks for the events that it
+needs to fail.
 """
 
 import os
@@ -12,7 +13,7 @@ import os
 import pytest
 
 from tests.cluster_simulation.cluster_run import ClusterRun, LawBroken, shortened, simulate
-from tests.cluster_simulation.trouble import OPERATED, Odds
+from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -32,11 +33,26 @@ def test_no_law_is_broken_while_replicas_move_and_configs_change(seed: int) -> N
     assert any(f" {kind} " in line for kind in ("move", "lower") for line in run.cluster.story)
 
 
+@pytest.mark.parametrize("seed", [40, 41, 1008])
+def test_no_law_is_broken_while_topics_come_and_go(seed: int) -> None:
+    run = simulate(seed, SECONDS, TOPICS)
+    assert any(" topic " in line for line in run.cluster.story)
+    assert run.laws.checks["directories"]
+
+
+@pytest.mark.parametrize("seed", [115, 122, 131])
+def test_no_law_is_broken_while_disks_hang(seed: int) -> None:
+    run = simulate(seed, 8.0, HANGING)
+    assert any(" hung_disk " in line for line in run.cluster.story)
+
+
 def test_replay() -> None:
     """The seed of MOLDAU_CLUSTER_SEED, or those that are known."""
     given = os.environ.get("MOLDAU_CLUSTER_SEED")
     seconds = float(os.environ.get("MOLDAU_CLUSTER_SECONDS", SECONDS))
     odds = OPERATED if os.environ.get("MOLDAU_CLUSTER_OPERATED") else Odds()
+    odds = HANGING if os.environ.get("MOLDAU_CLUSTER_HANGING") else odds
+    odds = TOPICS if os.environ.get("MOLDAU_CLUSTER_TOPICS") else odds
     for seed in KNOWN_SEEDS if given is None else (int(given),):
         try:
             simulate(seed, seconds, odds)

@@ -41,6 +41,9 @@ class Odds:
     clock: int = 1
     move: int = 0
     lower: int = 0
+    topic: int = 0
+    full_disk: int = 0
+    hung_disk: int = 0
 
     def kinds(self) -> list[str]:
         names = (
@@ -57,6 +60,9 @@ class Odds:
             "clock",
             "move",
             "lower",
+            "topic",
+            "full_disk",
+            "hung_disk",
         )
         return [name for name in names for _ in range(getattr(self, name))]
 
@@ -64,6 +70,27 @@ class Odds:
 #: An operator moves replicas and changes configs meanwhile. No power is lost: with so much else at a time all
 #: others die before it is made up for, and what they have is not trusted either.
 OPERATED = Odds(pause_between=0.9, power_cut=0, move=6, lower=6)
+
+#: Topics are made and deleted all the time, while disks are slow or full. No power is lost, as above.
+TOPICS = Odds(pause_between=0.6, power_cut=0, topic=20, slow_disk=8, full_disk=8, move=4)
+
+#: Brokers die while disks hang, that of the controller too, which has the directories of new topics to make.
+HANGING = Odds(
+    pause_between=0.3,
+    kill=12,
+    power_cut=0,
+    stop=0,
+    pause=0,
+    cut_both=0,
+    cut_out=0,
+    cut_in=0,
+    cut_kill=0,
+    cut_store=0,
+    slow_disk=0,
+    clock=0,
+    topic=20,
+    hung_disk=14,
+)
 
 
 def plan(seed: int, seconds: float, odds: Odds) -> list[Event]:

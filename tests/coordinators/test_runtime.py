@@ -8,7 +8,8 @@ import pytest
 
 from moldau.base.clock import SteppedClock
 from moldau.base.tasks import Background, Timers
-from moldau.coordinators.runtime import JournalEntry, Runtime, partition_of
+from moldau.coordinators.journal import JournalEntry
+from moldau.coordinators.runtime import Runtime, partition_of
 from moldau.coordinators.shard import CoordinatorResult, ProducerIdAndEpoch, Reply, TimerChange, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
 from tests.shared.waiting import turns, until
@@ -88,7 +89,9 @@ class MemoryJournal:
 class Stage:
     """A runtime with one shard, its journal and its clock."""
 
-    def __init__(self, journal: MemoryJournal, *, gathers: bool = False) -> None:
+    def __init__(
+        self, journal: MemoryJournal, *, gathers: bool = False, commit_seconds: float | None = None
+    ) -> None:
         self.clock = SteppedClock(frozen=True)
         self.timers = Timers(self.clock, asyncio.get_running_loop())
         self.background = Background()
@@ -103,6 +106,7 @@ class Stage:
             self.background,
             self.effects.append,
             gathers=gathers,
+            commit_seconds=commit_seconds,
         )
 
     @property
@@ -122,9 +126,10 @@ def play(
     journal: MemoryJournal | None = None,
     *,
     gathers: bool = False,
+    commit_seconds: float | None = None,
 ) -> None:
     async def run() -> None:
-        stage = Stage(journal or MemoryJournal(), gathers=gathers)
+        stage = Stage(journal or MemoryJournal(), gathers=gathers, commit_seconds=commit_seconds)
         await scenario(stage)
         stage.timers.close()
         await stage.background.stop()
@@ -183,6 +188,45 @@ def test_a_reply_waits_for_its_records_to_be_committed_and_keeps_its_place() -> 
         assert (first.result(), second.result(), reading.result()) == (1, 3, 3)
 
     play(scenario)
+
+
+@pytest.mark.parametrize("gathers", [False, True])
+def test_who_waits_too_long_for_a_commit_is_told_and_what_was_decided_stands(gathers: bool) -> None:
+    """A follower that is in sync and stuck holds up a commit until it has left, half a minute later."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        first = stage.add(1)
+        await turns()
+        stage.clock.advance(3)
+        second = stage.add(2)
+        await turns(2)
+        stage.clock.advance(2)
+        await turns(2)
+        assert second.done() is False
+        with pytest.raises(KafkaError) as refused:
+            await first
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        stage.journal.high_watermark = 2
+        stage.runtime.committed(0)
+        assert await second == 3
+        assert stage.shard.total == 3
+        stage.clock.advance(60)
+        await turns(2)
+        stage.journal.high_watermark = None
+        third = stage.add(4)
+        await turns()
+        assert await third == 7
+        stage.journal.high_watermark = 3
+        fourth = stage.add(8)
+        await turns()
+        stage.clock.advance(10)
+        await turns(2)
+        with pytest.raises(KafkaError):
+            await fourth
+
+    play(scenario, gathers=gathers, commit_seconds=5)
 
 
 def test_replies_of_a_partition_that_is_led_elsewhere_wait_for_its_unloading() -> None:

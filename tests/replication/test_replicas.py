@@ -1,6 +1,7 @@
 """The replicas of a node: found by name and id, and kept as the cluster's image says."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -11,7 +12,7 @@ from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
-from moldau.cluster.records import PartitionChanged, TopicCreated, TopicDeleted
+from moldau.cluster.records import FeatureLevel, PartitionChanged, TopicCreated, TopicDeleted
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.replicas import Replicas
@@ -286,3 +287,101 @@ class TestLostReplicas:
             assert found.offline_reason == "it is damaged"
             node.change(PartitionChanged(ORDERS, 0, (1, 2), (2,), 2, 1, 1))
             assert found.log is not None
+
+
+class TestDirectoriesThatAreMadeBefore:
+    """What is done off the loop before and after ``apply``, and what else may happen meanwhile."""
+
+    @pytest.fixture(autouse=True)
+    def running(self, node: Node) -> None:
+        """Until it has seen the metadata once, everything was there before the start."""
+        node.change(FeatureLevel("f", 1))
+
+    def follow(self, node: Node, *records: Any, meanwhile: Callable[[], None] = lambda: None) -> None:
+        async def play() -> None:
+            old, new = node.image, node.image.apply_all(records, version=node.image.version + 1)
+            work = node.replicas.make_ready(old, new)
+            if work is not None:
+                await work
+            meanwhile()
+            node.image = new
+            node.replicas.apply(old, new)
+            work = node.replicas.clear_up()
+            if work is not None:
+                await work
+
+        asyncio.run(play())
+
+    def test_the_session_is_lost_meanwhile(self, node: Node) -> None:
+        self.follow(
+            node, TopicCreated(ORDERS, "orders"), partition(0, NODE_ID), meanwhile=node.replicas.suspend
+        )
+        found = node.replicas.find("orders", 0)
+        assert (found.leader, found.leading, found.log is not None) == (-1, None, True)
+        node.replicas.resume(node.image)
+        assert found.leader == NODE_ID
+
+    def test_the_session_is_back_before_the_change_is_applied(self, node: Node) -> None:
+        """It leads again what it led; what is being made comes with its change."""
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        node.replicas.suspend()
+        before = node.image
+        self.follow(node, partition(1, NODE_ID), meanwhile=lambda: node.replicas.resume(before))
+        assert [node.replicas.find("orders", index).leader for index in (0, 1)] == [NODE_ID, NODE_ID]
+        log = node.replicas.find("orders", 1).log
+        assert log is not None
+        assert log.directory == "/data/orders-1"
+
+    def test_a_topic_is_deleted_and_made_again_in_one_change(self, node: Node) -> None:
+        again = bytes(15) + b"\x02"
+        self.follow(node, TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        log = node.replicas.find("orders", 0).log
+        assert log is not None
+        log.append(encode_batch([Record(0, NOW, None, b"old", [])]), 0, NOW)
+        self.follow(
+            node,
+            TopicDeleted(ORDERS),
+            TopicCreated(again, "orders"),
+            partition(0, NODE_ID)._replace(topic_id=again),
+        )
+        new = node.replicas.find("orders", 0).log
+        assert new is not None
+        assert (new.log_end_offset, new.topic_id) == (0, again)
+        assert len([name for name in node.files.list_directory("/data") if name.endswith("-delete")]) == 1
+        self.follow(node, TopicDeleted(again))
+        assert not node.files.exists("/data/orders-0")
+
+    def test_a_replica_goes_and_comes_back(self, node: Node) -> None:
+        self.follow(node, TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        log = node.replicas.find("orders", 0).log
+        assert log is not None
+        log.append(encode_batch([Record(0, NOW, None, b"old", [])]), 0, NOW)
+        self.follow(node, partition(0, ELSEWHERE, leader=ELSEWHERE, leader_epoch=1))
+        assert not node.files.exists("/data/orders-0")
+        self.follow(node, partition(0, ELSEWHERE, NODE_ID, leader=ELSEWHERE, leader_epoch=2))
+        back = node.replicas.find("orders", 0).log
+        assert back is not None
+        assert back.log_end_offset == 0
+
+    def test_a_replica_that_a_full_disk_did_not_take_comes_once_there_is_room(self, node: Node) -> None:
+        def is_full(name: str, path: str) -> None:
+            if path.startswith("/data/orders"):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        node.files.faults.on_operation = is_full
+        self.follow(node, TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE))
+        found = node.replicas.find("orders", 0)
+        assert found.log is None
+        assert "No space left" in found.offline_reason
+        node.files.faults.on_operation = None
+        node.replicas.begin_missing(node.image)
+        assert found.log is None, "it is in sync, as far as others know"
+        others = PartitionChanged(ORDERS, 0, (NODE_ID, ELSEWHERE), (ELSEWHERE,), ELSEWHERE, 1, 1)
+        node.files.faults.on_operation = is_full
+        self.follow(node, others)
+        node.replicas.begin_missing(node.image)
+        assert found.log is None
+        node.files.faults.on_operation = None
+        node.replicas.begin_missing(node.image)
+        assert found.log is not None
+        assert found.leader == ELSEWHERE

@@ -36,6 +36,12 @@ def test_no_leader() -> None:
     assert reason.partitions == ("t-0",)
 
 
+def test_no_leader_and_nobody_who_has_everything() -> None:
+    reason = the_one(reasons(cluster(1, 2), topic(partition(0, -1, (1, 2), ()))))
+    assert "the disk of the broker that led last was exchanged" in reason.what
+    assert "--election-type unclean" in reason.next_step
+
+
 def test_a_broker_that_is_gone_is_said_once() -> None:
     described = topic(partition(0, 1, (1, 2), (1,)), partition(1, 1, (1, 2), (1,)))
     for found in (cluster(1, fenced=(2,)), cluster(1)):

@@ -21,7 +21,8 @@ from moldau.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.records import OffsetCommit
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.runtime import JournalEntry, Runtime, ShardContext
+from moldau.coordinators.journal import JournalEntry
+from moldau.coordinators.runtime import Runtime, ShardContext
 from moldau.coordinators.shard import Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.coordinators.transactions.transaction import IDLE

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster_simulation.cluster_mutants import MUTANTS
 from tests.cluster_simulation.cluster_run import LawBroken, simulate
-from tests.cluster_simulation.trouble import OPERATED, Odds
+from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Odds
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
 #: The part of the soak's time that belongs to this simulation.
@@ -33,7 +33,7 @@ def test_no_law_is_broken() -> None:
     failures: list[str] = []
     while time.monotonic() < until and len(failures) < MOST_FAILURES:
         try:
-            odds = dice.choice((Odds(), OPERATED))
+            odds = dice.choice((Odds(), OPERATED, TOPICS, HANGING))
             run = simulate(dice.randrange(1 << 31), dice.choice(TROUBLE_SECONDS), odds)
             counts.update(run.laws.checks)
         except LawBroken as error:

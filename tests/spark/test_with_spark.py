@@ -84,6 +84,11 @@ def test_a_batch_read_is_what_a_consumer_sees(broker: Broker, spark: "SparkSessi
     assert (first.headers[0].key, bytes(first.headers[0].value)) == ("n", b"0")
 
 
+def test_an_empty_topic_has_no_rows(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("t", partitions=2)
+    assert collected(topic("t", broker.bootstrap_servers).df(spark)) == []
+
+
 def test_columns_by_a_schema_of_the_users(broker: Broker, spark: "SparkSession") -> None:
     broker.create_topic("t", partitions=2)
     produce(broker, "t", 10)

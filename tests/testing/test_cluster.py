@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from moldau.base.names import TopicPartition
 from moldau.cluster.records import ResourceType as Resource
 from moldau.testing import Cluster
 from tests.shared.waiting import wait_until
@@ -168,3 +169,32 @@ def _set(name: str, value: str) -> ConfigEntry:
     from confluent_kafka.admin import AlterConfigOpType
 
     return ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+
+
+def test_a_follower_that_is_cut_off_leaves_and_comes_back(cluster: Cluster) -> None:
+    admin(cluster, 1).create_topics([NewTopic("t", 1, 3)])["t"].result(10)
+    leader = cluster.leader("t")
+    alone = next(each for each in others(cluster) if each != leader)
+    rest = {1, 2, 3} - {alone}
+
+    def in_sync() -> set[int]:
+        return set(cluster.image.topics_by_name["t"].partitions[0].isr)
+
+    def end(broker_id: int) -> int:
+        partition = cluster[broker_id].node.replicas.get(TopicPartition("t", 0))
+        assert partition is not None
+        assert partition.log is not None
+        return partition.log.log_end_offset
+
+    wait_until(lambda: in_sync() == {1, 2, 3})
+    cluster.partition([alone], rest)
+    cluster[leader].produce("t", "without it")
+    cluster.clock.advance(60)
+    wait_until(lambda: in_sync() == rest)
+    assert end(alone) == 0
+    assert sorted(cluster.image.active_brokers()) == [1, 2, 3], "sessions go on"
+    cluster.restart(alone)
+    assert cluster[alone].node.peers.cut_off == rest
+    cluster.heal()
+    wait_until(lambda: in_sync() == {1, 2, 3})
+    assert end(alone) == 1

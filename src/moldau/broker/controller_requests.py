@@ -103,23 +103,26 @@ async def _register(services: Services, request: BrokerRegistrationRequest) -> B
         request.previous_broker_epoch,
     )
     epoch = await services.metadata.execute(
-        lambda image: commands.register_broker(image, registration, services.election_rules)
+        lambda image: commands.register_broker(image, registration, services.election_rules),
+        when_stored=True,
     )
     return BrokerRegistrationResponse(broker_epoch=epoch)
 
 
 async def _heartbeat(services: Services, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     broker_id, epoch = request.broker_id, request.broker_epoch
-    commands.checked_broker(services.image, broker_id, epoch)
+    metadata = services.metadata
+    commands.checked_broker(metadata.known, broker_id, epoch)
     if request.want_shut_down:
-        await services.metadata.submit(
-            lambda image: commands.begin_shutdown(image, broker_id, epoch, services.election_rules)
+        await metadata.submit(
+            lambda image: commands.begin_shutdown(image, broker_id, epoch, services.election_rules),
+            when_stored=True,
         )
-    elif request.want_fence and broker_id not in await services.metadata.sessions():
-        await services.metadata.submit(
-            lambda image: commands.fence_broker(image, broker_id, services.election_rules)
+    elif request.want_fence and broker_id not in await metadata.sessions():
+        await metadata.submit(
+            lambda image: commands.fence_broker(image, broker_id, services.election_rules), when_stored=True
         )
-    image = services.image
+    image = metadata.known
     leads = any(
         partition.leader == broker_id
         for topic in image.topics_by_id.values()
@@ -140,7 +143,8 @@ async def _alter_partition(services: Services, request: AlterPartitionRequest) -
     outcomes = await services.metadata.execute(
         lambda image: alter_partitions(
             image, request.broker_id, request.broker_epoch, proposals, services.election_rules
-        )
+        ),
+        when_stored=True,
     )
     answered = iter(outcomes)
     return AlterPartitionResponse(
@@ -182,7 +186,8 @@ async def _allocate_producer_ids(
     services: Services, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     block = await services.metadata.execute(
-        lambda image: commands.allocate_producer_ids(image, request.broker_id, request.broker_epoch)
+        lambda image: commands.allocate_producer_ids(image, request.broker_id, request.broker_epoch),
+        when_stored=True,
     )
     return AllocateProducerIdsResponse(producer_id_start=block.first_id, producer_id_len=block.count)
 

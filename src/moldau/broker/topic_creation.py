@@ -177,7 +177,9 @@ async def create_automatically(services: Services, name: str) -> bool:
     except KafkaError as error:
         log.warning("topic %s was not created automatically: %s", name, error)
         return False
-    if isinstance(outcome, KafkaError):
+    if isinstance(outcome, KafkaError) and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        log.debug("topic %s was created by somebody else at the same moment", name)
+    elif isinstance(outcome, KafkaError):
         log.warning("topic %s was not created automatically: %s", name, outcome)
     else:
         log.info("created topic %s automatically with %d partition(s)", name, outcome.partition_count)

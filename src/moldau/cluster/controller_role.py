@@ -5,12 +5,13 @@ broker without one is fenced, and others lead what it led.
 
 Invariant: only between winning and losing an election is ``metadata.controller_epoch`` set. To lose it is no
 failure: this broker stops deciding, and campaigns again. The store refuses what a controller appends that has
-not noticed yet.
+not noticed yet. Nothing here waits until this broker has applied what it decides: its disk may hang.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from moldau.base.clock import stopwatch
 from moldau.base.tasks import Background
@@ -54,7 +55,7 @@ class ControllerRole:
         #: Set as soon as this broker wins an election, even if it may not act yet.
         self.won = asyncio.Event()
         metadata.on_deposed = self._lost.set
-        metadata.on_change(self._brokers_changed)
+        metadata.on_known = self._brokers_changed
 
     @property
     def acting(self) -> bool:
@@ -148,13 +149,13 @@ class ControllerRole:
 
     async def _become_controller(self, epoch: int) -> None:
         assert self._create_cluster is not None
-        known = self._metadata.image
+        known = self._metadata.known
         sessions = await self._store.sessions()
         if not self.registered and any(each.broker_id != self._node_id for each in known.live_brokers()):
             # All have died together, this broker too: its last process leads nothing that others have led.
             sessions -= {self._node_id}
         self._metadata.controller_epoch = epoch
-        submit = self._metadata.submit
+        submit = partial(self._metadata.submit, when_stored=True)
         with_first, self._with_first = self._with_first, None
         # Decided one after the other, stored with one append.
         await asyncio.gather(
@@ -176,7 +177,7 @@ class ControllerRole:
             self._fencing = True
             self._background.start(self._fence_missing(), "fencing")
 
-    def _brokers_changed(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+    def _brokers_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """A registration may have been under way for so long that its sender has no session any more."""
         if old.brokers is not new.brokers:
             self._sessions_changed()
@@ -195,14 +196,15 @@ class ControllerRole:
             self._fencing = False
 
     async def _fence_missing_once(self) -> None:
-        known = self._metadata.image
+        known = self._metadata.known
         sessions = await self._store.sessions()
         missing = sorted(b.broker_id for b in known.live_brokers() if b.broker_id not in sessions)
         if missing:
             log.warning("fencing broker(s) %s: they have no session", ", ".join(map(str, missing)))
             began = stopwatch()
             await self._metadata.submit(
-                lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of)
+                lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of),
+                when_stored=True,
             )
             self._note_election(began)
 
@@ -212,13 +214,15 @@ class ControllerRole:
 
     def balance_leaders(self) -> None:
         """Lets preferred replicas lead again where they are in sync; called from time to time."""
-        if self.acting and preferred_leaders(self._metadata.image, self._rules_of):
+        if self.acting and preferred_leaders(self._metadata.known, self._rules_of):
             self._background.start(self._balance_leaders(), "preferred leaders")
 
     async def _balance_leaders(self) -> None:
         try:
             began = stopwatch()
-            await self._metadata.submit(lambda image: preferred_leaders(image, self._rules_of))
+            await self._metadata.submit(
+                lambda image: preferred_leaders(image, self._rules_of), when_stored=True
+            )
             self._note_election(began)
         except KafkaError as error:
             log.warning("preferred leaders were not elected: %s", error)

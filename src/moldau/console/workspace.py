@@ -145,16 +145,7 @@ class Workspace:
 
     async def log_directories(self) -> dict[int, list[LogDir] | KafkaError]:
         """What each broker holds; one that does not answer spoils nothing of the others."""
-        admin = await self.admin()
-
-        async def ask(broker: int) -> list[LogDir] | KafkaError:
-            try:
-                return (await admin.describe_log_dirs([broker]))[broker]
-            except KafkaError as error:
-                return error
-
-        brokers = sorted(admin.cluster.brokers)
-        return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
+        return await (await self.admin()).describe_log_dirs()
 
     async def sizes(self) -> dict[TopicPartition, int]:
         """Bytes of each partition, of the largest replica; brokers that do not answer are left out."""

@@ -10,19 +10,21 @@ records are applied before they are appended. A shard whose batch is refused is 
 it gathers no more until an append has succeeded.
 
 Invariant: a shard that answers is what its log says, but for the records of this turn; requests whose records
-could not be appended get the error. No reply is sent before its records are committed. A timer whose records
-could not be appended fires again, or is set again by the load.
+could not be appended get the error. No reply is sent before its records are committed; who waits too long for
+that gets an error, and what was decided stands. A timer whose records could not be appended fires again, or
+is set again by the load.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Protocol
+from functools import lru_cache, partial
+from typing import Any, Generic
 
 from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timer, Timers
+from moldau.coordinators.journal import Journal, JournalEntry
 from moldau.coordinators.shard import (
     EMPTY_RESULT,
     CoordinatorResult,
@@ -55,46 +57,11 @@ _BATCH_OVERHEAD_BYTES = 80
 #: A timer whose records could not be appended fires again after this delay, which doubles each time.
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
+#: Who waits for a commit waits too long by this part of the time at most.
+_LOOKS = 10
 #: The partitions of keys up to this length are remembered; longer ones would be kept for nothing.
 _USUAL_KEY = 100
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-
-
-class JournalEntry(NamedTuple):
-    """What a journal reads: one record, or the marker that ends a transaction."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    producer: ProducerIdAndEpoch | None = None
-    #: For a marker: whether it commits the transaction of ``producer``. None for a record.
-    committed: bool | None = None
-
-
-class Journal(Protocol):
-    """The partitions of one internal topic, as a coordinator needs them."""
-
-    def append(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None
-    ) -> int:
-        """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
-        ...
-
-    def room(self, partition: int) -> int:
-        """How many bytes a batch may have; KafkaError when an append would be refused now."""
-        ...
-
-    def committed(self, partition: int) -> int:
-        """Everything below this offset is committed."""
-        ...
-
-    def end(self, partition: int) -> int:
-        """Everything below this offset is committed, or will be as long as this node leads."""
-        ...
-
-    def read(self, partition: int) -> Iterator[JournalEntry]:
-        """Everything up to the end, in order; corrupt batches are logged and skipped."""
-        ...
 
 
 class ShardContext(Generic[ShardType]):
@@ -106,6 +73,7 @@ class ShardContext(Generic[ShardType]):
         "gathered",
         "leader_epoch",
         "loading",
+        "overdue",
         "partition",
         "shard",
         "timers",
@@ -125,8 +93,10 @@ class ShardContext(Generic[ShardType]):
         #: What this turn of the loop has decided and not appended yet.
         self.gathered: Gathered | None = None
         self.timers: dict[Hashable, Timer] = {}
-        #: Results whose records are appended but not committed, with the offset behind them.
-        self.uncommitted: deque[tuple[int, CoordinatorResult]] = deque()
+        #: Results whose records are appended but not committed, with the offset behind them, and since when.
+        self.uncommitted: deque[tuple[int, CoordinatorResult, float]] = deque()
+        #: Looks for those that have waited too long.
+        self.overdue: Timer | None = None
         #: Requests that no result has a reply to yet.
         self.waiting: set[PendingRequest] = set()
 
@@ -178,10 +148,15 @@ class Runtime(Generic[ShardType]):
         do_effect: Callable[[Any], None] = lambda effect: None,
         *,
         gathers: bool = False,
+        commit_seconds: float | None = None,
     ) -> None:
-        """``gathers``: one batch for all requests of a turn; worth it where many of them meet in a shard."""
+        """``gathers``: one batch for all requests of a turn; worth it where many of them meet in a shard.
+
+        ``commit_seconds``: who has waited so long for a commit gets COORDINATOR_NOT_AVAILABLE.
+        """
         self.name = name
         self._gathers = gathers
+        self._commit_seconds = commit_seconds
         self._new_shard = new_shard
         self._journal = journal
         self._clock = clock
@@ -275,7 +250,7 @@ class Runtime(Generic[ShardType]):
         """Replies to what comes next wait until all replicas have what the shard knows now."""
         end = self._journal.end(context.partition)
         if end > self._journal.committed(context.partition):
-            context.uncommitted.append((end, EMPTY_RESULT))
+            self._wait_for_commit(context, end, EMPTY_RESULT)
 
     def _replay(self, shard: ShardType, entry: JournalEntry, partition: int) -> None:
         offset, key, value, producer, committed = entry
@@ -296,11 +271,12 @@ class Runtime(Generic[ShardType]):
         context = self._contexts.pop(partition, None)
         if context is None:
             return
-        for timer in context.timers.values():
-            timer.cancel()
+        for timer in (*context.timers.values(), context.overdue):
+            if timer is not None:
+                timer.cancel()
         refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
         undecided = [] if context.gathered is None else context.gathered.results
-        for result in (*(result for _, result in context.uncommitted), *undecided):
+        for result in (*(result for _, result, _ in context.uncommitted), *undecided):
             self._refuse(result, None, refusal)
         for token in tuple(context.waiting):
             _answer(Reply(token, refusal))
@@ -391,16 +367,35 @@ class Runtime(Generic[ShardType]):
                 return False
             context.cautious = False
             self._set_timers(context, result)
-            context.uncommitted.append((end, result))
+            self._wait_for_commit(context, end, result)
             self.committed(context.partition)
         else:
             self._set_timers(context, result)
             if context.uncommitted:
                 # It was decided on state that is not committed yet, so it waits for those records.
-                context.uncommitted.append((context.uncommitted[-1][0], result))
+                self._wait_for_commit(context, context.uncommitted[-1][0], result)
             else:
                 self._finish(result)
         return True
+
+    def _wait_for_commit(self, context: ShardContext[ShardType], end: int, result: CoordinatorResult) -> None:
+        context.uncommitted.append((end, result, self._clock.monotonic()))
+        if context.overdue is None and self._commit_seconds is not None:
+            callback = partial(self._refuse_overdue, context, self._commit_seconds)
+            context.overdue = self._timers.after(self._commit_seconds, callback)
+
+    def _refuse_overdue(self, context: ShardContext[ShardType], seconds: float) -> None:
+        """An in-sync replica is stuck: who waits is told, while what was decided waits on."""
+        context.overdue = None
+        began = self._clock.monotonic() - seconds
+        overdue = [result for _, result, since in context.uncommitted if since <= began]
+        if len(overdue) < len(context.uncommitted):
+            left = context.uncommitted[len(overdue)][2] - began
+            again = partial(self._refuse_overdue, context, seconds)
+            context.overdue = self._timers.after(max(left, seconds / _LOOKS), again)
+        message = "The replicas in sync did not take the records in time."
+        for result in overdue:
+            self._refuse(result, None, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
 
     def _refuse(self, result: CoordinatorResult, request: PendingRequest | None, refusal: KafkaError) -> None:
         for reply in result.replies:
@@ -487,7 +482,7 @@ class Runtime(Generic[ShardType]):
             self._lost(context, gathered, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
             return
         for result in gathered.results:
-            context.uncommitted.append((end, result))
+            self._wait_for_commit(context, end, result)
         self.committed(context.partition)
 
     def _lost(self, context: ShardContext[ShardType], gathered: Gathered, error: KafkaError) -> None:
@@ -514,7 +509,7 @@ class Runtime(Generic[ShardType]):
             except KafkaError as error:
                 if result.atomic or len(records) == 1 or error.code not in _TOO_LARGE:
                     if end:  # a part was appended and applied: later replies wait until it is committed
-                        context.uncommitted.append((end, EMPTY_RESULT))
+                        self._wait_for_commit(context, end, EMPTY_RESULT)
                     raise
                 half = len(records) // 2
                 todo.extendleft((records[half:], records[:half]))

@@ -103,8 +103,12 @@ class Replicas:
         clock: Clock | None = None,
         isr_proposer: IsrProposer | None = None,
         role_changed: Callable[[Partition], None] = lambda partition: None,
+        metadata_thread: Executor | None = None,
     ) -> None:
-        """``role_changed`` hears of every partition whose metadata has changed, or that is gone."""
+        """``role_changed`` hears of every partition whose metadata has changed, or that is gone.
+
+        ``metadata_thread`` does what a change of the metadata waits for, and nothing that takes longer.
+        """
         self._clock: Clock = SystemClock() if clock is None else clock
         self._isr_proposer: IsrProposer = NoProposer() if isr_proposer is None else isr_proposer
         self._role_changed = role_changed
@@ -112,6 +116,7 @@ class Replicas:
         self._suspended = False
         self._logs = logs
         self._executor = executor
+        self._metadata_thread = metadata_thread or executor
         self._background = background
         self._topic_values = topic_values
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
@@ -184,10 +189,9 @@ class Replicas:
     async def _make_directories(self, added: Sequence[tuple[TopicPartition, Uuid]]) -> None:
         forgetting = self._logs.begin_forgetting(topic_partition for topic_partition, _ in added)
         creation = self._logs.new_partitions.begin_creation(added)
-        await self._in_executor([*forgetting, creation])
+        await _in_thread(self._metadata_thread, [*forgetting, creation])
         for job in forgetting:
             self._logs.finish_checkpoint(job)
-        self._logs.new_partitions.finish_creation(creation)
 
     def clear_up(self) -> Awaitable[None] | None:
         """After ``apply``: the directories of what this node has no more get other names, off the loop."""
@@ -195,16 +199,9 @@ class Replicas:
 
     async def _rename_retiring(self) -> None:
         jobs, self._retiring = self._retiring, []
-        await self._in_executor(jobs)
+        await _in_thread(self._metadata_thread, jobs)
         for job in jobs:
             self._logs.finish_deletion(job)
-
-    async def _in_executor(self, jobs: Sequence[_Job]) -> None:
-        def run_all() -> None:
-            for job in jobs:
-                job.run()
-
-        await asyncio.get_running_loop().run_in_executor(self._executor, run_all)
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
         """Follows the image: topics that are new, gone, wider, or with other configs.
@@ -321,6 +318,12 @@ class Replicas:
             partition.log = self._open(partition, config, is_new=True)
             partition.high_watermark = 0
 
+    def begin_missing(self, image: ClusterImage) -> None:
+        """Tries again to begin those that could not be made, because a disk was full, and may be copied."""
+        for topic in tuple(self.by_id.values()):
+            if any(each is not None and each.log is None for each in topic.partitions):
+                self._place(image.topics_by_id[topic.topic_id], image, is_new=True)
+
     def why_unusable(self, topic_id: Uuid) -> str | None:
         """Why a partition that this node has of a topic has no log; None when all have one."""
         topic = self.by_id.get(topic_id)
@@ -344,14 +347,14 @@ class Replicas:
         Returns why the disk or the system does not allow it.
         """
         job = self._logs.new_partitions.begin_preparation(topic, topic_id, partitions)
-        await self._in_executor([job])
+        await _in_thread(self._executor, [job])
         self._logs.new_partitions.finish_preparation(job)
         return job.error
 
     async def forget_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Before partitions are created: checkpoints no longer name deleted ones of the same names."""
         for job in self._logs.begin_forgetting(partitions):
-            await self._in_executor([job])
+            await _in_thread(self._executor, [job])
             self._logs.finish_checkpoint(job)
 
     def _forget_left(self) -> None:
@@ -500,6 +503,14 @@ class Replicas:
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
+
+
+async def _in_thread(executor: Executor, jobs: Sequence[_Job]) -> None:
+    def run_all() -> None:
+        for job in jobs:
+            job.run()
+
+    await asyncio.get_running_loop().run_in_executor(executor, run_all)
 
 
 def _why_not_flushed(partition_log: Log) -> KafkaError | None:

@@ -61,10 +61,21 @@ def _offline(partitions: Iterable[tuple[str, PartitionDescription]], live: set[i
     waiting: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for name, each in partitions:
         if each.leader_id == NO_LEADER:
-            could = each.eligible_leader_replicas or each.last_known_elr or each.isr or each.replicas
+            last_known = (each.last_known_elr or ())[:1]
+            could = each.eligible_leader_replicas or last_known or each.isr
             waiting[tuple(sorted(could))].append(name)
     found = []
     for could, names in sorted(waiting.items()):
+        if not could:
+            found.append(
+                Reason(
+                    f"{len(names)} partition(s) have no leader: the disk of the broker that led last was "
+                    "exchanged, and nobody else has every acknowledged record",
+                    "'moldau kafka-leader-election --election-type unclean' lets a live replica lead",
+                    tuple(names),
+                )
+            )
+            continue
         brokers = _brokers(could)
         gone = [each for each in could if each not in live]
         step = (

@@ -10,7 +10,7 @@ sockets only. What a test does to one of them, the others see as they would see 
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.base.clock import SteppedClock, stopwatch
@@ -42,6 +42,7 @@ class Cluster:
         self.clock = SteppedClock()
         self._metadata_log = MemoryLog()
         self.brokers: dict[int, Broker] = {}
+        self._sides: list[frozenset[int]] = []
         for broker_id in range(1, size + 1):
             own: dict[str, Value] = {**(settings or {}), "node.id": broker_id}
             if racks and broker_id in racks:
@@ -121,6 +122,32 @@ class Cluster:
         """Starts a broker again that was killed or stopped, or stops and starts one that runs."""
         self.brokers[broker_id].stop()
         self.brokers[broker_id].start()
+        self._cut(broker_id)
+
+    def partition(self, *sides: Collection[int]) -> None:
+        """Cuts the network between brokers until ``heal``: those of different sides do not reach each other.
+
+        Clients reach all of them, and all reach the metadata, so that nobody's session ends.
+        """
+        self._sides = [frozenset(side) for side in sides]
+        for broker_id in self.running:
+            self._cut(broker_id)
+
+    def heal(self) -> None:
+        """Every broker reaches every other one again."""
+        self.partition()
+
+    def _cut(self, broker_id: int) -> None:
+        own = next((side for side in self._sides if broker_id in side), None)
+        others = frozenset().union(*self._sides) if own is not None else frozenset[int]()
+
+        async def cut() -> None:
+            peers = self.brokers[broker_id].node.peers
+            peers.cut_off = others - (own or set())
+            for other in peers.cut_off:
+                peers.forget(other)
+
+        self.brokers[broker_id].run(cut())
 
     def pause(self, broker_id: int) -> None:
         """Holds a broker's thread, as SIGSTOP does to a process; its connections and its session stay."""

@@ -22,7 +22,7 @@ def test_the_answer_waits_for_the_topic_behind_it(ask: Ask, kind: int, topic: st
 def test_a_coordinator_that_cannot_be_made_is_not_available(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(decide: object) -> None:
+    async def refuse(decide: object, **options: object) -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     monkeypatch.setattr(ask.broker.node.metadata, "submit", refuse)

@@ -49,7 +49,7 @@ def test_topics_are_told_although_another_cannot_be_created(
     """No controller is reached, or its store does not work: what is there is there all the same."""
     ask.broker.create_topic("orders")
 
-    async def refuse(decide: object) -> None:
+    async def refuse(decide: object, **options: object) -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     monkeypatch.setattr(ask.broker.node.metadata, "submit", refuse)

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from moldau.client.admin.descriptions import (
     ResourceType,
 )
 from moldau.client.transport.cluster import Cluster
-from moldau.client.transport.connection import ConnectionLost
+from moldau.client.transport.connection import BrokerNotAvailable, ConnectionLost
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import (
@@ -463,6 +464,20 @@ def test_log_directories_are_described(with_admin: Any) -> None:
         assert directory.replicas == {("orders", 1): ReplicaInfo(9, 0, False)}
         assert directory.total_bytes == 5
         assert isinstance((await admin.describe_log_dirs([1], [P0, P1]))[1], KafkaError)
+
+    with_admin({ApiKey.DESCRIBE_LOG_DIRS: handler}, work)
+
+
+def test_a_dead_broker_spoils_nothing_of_what_the_others_say_of_their_directories(with_admin: Any) -> None:
+    def handler(request: describe_log_dirs.DescribeLogDirsRequest) -> Any:
+        result = describe_log_dirs.DescribeLogDirsResult(log_dir="/d", total_bytes=5)
+        return describe_log_dirs.DescribeLogDirsResponse(results=[result])
+
+    async def work(admin: Admin, broker: Any) -> None:
+        admin.cluster.brokers[7] = replace(admin.cluster.brokers[1], node_id=7, port=1)
+        found = await admin.describe_log_dirs()
+        assert [each.path for each in found[1]] == ["/d"]  # type: ignore[union-attr]
+        assert isinstance(found[7], BrokerNotAvailable)
 
     with_admin({ApiKey.DESCRIBE_LOG_DIRS: handler}, work)
 

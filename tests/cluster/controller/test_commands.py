@@ -128,6 +128,25 @@ def test_a_restarted_broker_leads_on_with_new_epochs() -> None:
     assert leaders(image) == [(1, (1,), 1), (1, (1,), 1)]
 
 
+@pytest.mark.parametrize(
+    ("disks", "leads"), [((b"a", b"b"), True), ((b"b", b"c"), True), ((b"c",), False), ((), True)]
+)
+def test_the_last_leader_leads_again_unless_all_its_disks_are_others(
+    disks: tuple[bytes, ...], leads: bool
+) -> None:
+    image = cluster(2)
+    first = registration(1)._replace(log_directories=(b"a" * 16, b"b" * 16))
+    image = image.apply_all(register_broker(image, first).records)
+    image = with_partitions(image, (1, 2), (1,))
+    image = image.apply_all(fence_missing_brokers(image, ()))
+    image = image.apply_all(register_broker(image, registration(2, 2)).records)
+    again = registration(1, 2)._replace(log_directories=tuple(each * 16 for each in disks))
+    image = image.apply_all(register_broker(image, again).records)
+    shared, alone = leaders(image)
+    assert shared[0] == (1 if leads else 2)
+    assert alone[0] == 1, "nobody else has a replica"
+
+
 def test_a_lost_broker_and_its_return() -> None:
     image = with_partitions(cluster(1, 2, 3), (1, 2, 3), (2, 3, 1), (3, 1, 2), (3,))
     lost = fence_broker(image, 3)

@@ -1,5 +1,9 @@
 """Who leads after a broker has gone or come back, as a Kafka 4.3 cluster was seen to decide."""
 
+from itertools import permutations
+
+import pytest
+
 from moldau.cluster.controller.elections import (
     Election,
     ElectionRules,
@@ -94,9 +98,43 @@ def test_a_clean_return_of_an_eligible_replica() -> None:
 def test_a_process_that_died_is_not_eligible_any_more() -> None:
     lost = partition((2, 3), (), NO_LEADER, 5, 10, elr=(2, 3), last_known_elr=(2,))
     left = after_return(lost, 3, set(), TWO)
-    assert left == partition((2, 3), (), NO_LEADER, 5, 11, elr=(2,), last_known_elr=(2,))
+    assert left == partition((2, 3), (), NO_LEADER, 5, 11, elr=(2,), last_known_elr=(2, 3))
     # Then the leader of before comes back: nobody has more than it has.
     assert after_return(left, 2, {3}, TWO) == partition((2, 3), (2,), 2, 6, 12)
+
+
+@pytest.mark.parametrize("order", list(permutations((1, 2, 3))))
+def test_after_the_death_of_all_the_last_leader_leads_unless_its_disk_was_exchanged(
+    order: tuple[int, ...],
+) -> None:
+    """With an empty log it would take the records from everybody else."""
+    dead = after_loss(partition((1, 2, 3), (1, 2, 3), 1), {1, 2, 3}, set())
+    first_other = next(each for each in order if each != 1)
+    for empty, leader in ((False, 1), (True, first_other)):
+        found, back = dead, set[int]()
+        for broker_id in order:
+            assert found.leader == NO_LEADER
+            found = after_return(found, broker_id, back, TWO, empty=empty and broker_id == 1)
+            back.add(broker_id)
+        assert (found.leader, found.isr) == (leader, (leader,))
+
+
+def test_a_disk_that_was_exchanged_before_anybody_missed_its_broker() -> None:
+    alone = partition((1, 2), (1,), 1)
+    lost = after_return(alone, 1, {2}, empty=True)
+    assert lost == partition((1, 2), (), NO_LEADER, 5, 10)
+    asked = settle(lost, lost, {1, 2}, election=Election.UNCLEAN)
+    assert asked.leader == 1, "nobody knows of anything better"
+    late = partition((1, 2), (), NO_LEADER, 5, 10, last_known_elr=(1, 2))
+    assert after_return(late, 1, {2}, empty=True).leader == 2
+    alone = partition((1,), (1,), 1)
+    assert after_return(alone, 1, set(), empty=True).leader == 1, "nobody else can have anything"
+
+
+def test_an_unclean_election_prefers_who_was_eligible_last() -> None:
+    offline = partition((1, 2, 3), (), NO_LEADER, last_known_elr=(3, 2))
+    assert settle(offline, offline, {1, 2}, election=Election.UNCLEAN).leader == 2
+    assert settle(offline, offline, {1}, election=Election.UNCLEAN).leader == 1
 
 
 def test_who_is_not_eligible_does_not_lead() -> None:

@@ -118,7 +118,6 @@ class TestPartitionsThatTheMetadataHas:
         prepare(node.logs, 1)
         job = node.logs.new_partitions.begin_creation([(each, MANY_ID) for each in partitions])
         job.run()
-        node.logs.new_partitions.finish_creation(job)
         assert left(files, directory) == []
         for each in partitions:
             assert node.logs.get(each) is None
@@ -139,7 +138,6 @@ class TestPartitionsThatTheMetadataHas:
         files.faults.on_operation = second_fails
         job = logs.new_partitions.begin_creation([(each, MANY_ID) for each in partitions])
         job.run()
-        logs.new_partitions.finish_creation(job)
         files.faults.on_operation = None
         logs.create(partitions[0], MANY_ID, CONFIG)
         with pytest.raises(KafkaError, match=r"many-1 cannot be created: .*No space left"):
@@ -154,7 +152,6 @@ class TestPartitionsThatTheMetadataHas:
         node.logs.create(used, other, CONFIG).append(make_batch(), 0, NOW)
         job = node.logs.new_partitions.begin_creation([(used, MANY_ID)])
         job.run()
-        node.logs.new_partitions.finish_creation(job)
         assert job.directories == {}
         node.kill()
         assert node.logs.get(used).log_end_offset == 1
@@ -166,7 +163,6 @@ class TestPartitionsThatTheMetadataHas:
         partitions = [TopicPartition("many", number) for number in range(2)]
         job = logs.new_partitions.begin_creation([(each, MANY_ID) for each in partitions])
         job.run()
-        logs.new_partitions.finish_creation(job)
         assert [each.log_directory.path for each in job.directories.values()] == ["/a", "/b"]
         logs.failure_in(logs.directories[1])("/b/many-1", OSError(errno.EIO, "I/O error"))
         assert logs.create(partitions[1], MANY_ID, CONFIG).directory == "/a/many-1"
@@ -181,7 +177,109 @@ class TestPartitionsThatTheMetadataHas:
         job = logs.new_partitions.begin_creation([(orders, MANY_ID)])
         logs.new_partitions.wanted[orders] = logs.directories[wanted]
         job.run()
-        logs.new_partitions.finish_creation(job)
         assert logs.create(orders, MANY_ID, CONFIG).directory == f"{logs.directories[wanted].path}/many-0"
         assert logs.new_partitions.wanted == {}
         assert not files.exists(f"{logs.directories[1 - wanted].path}/many-0")
+
+    @pytest.mark.parametrize("by_job", [True, False])
+    def test_old_data_that_could_not_be_renamed_never_becomes_that_of_a_new_topic(
+        self, node: Any, files: Files, directory: str, make_batch: MakeBatch, by_job: bool
+    ) -> None:
+        many = TopicPartition("many", 0)
+        path = f"{directory}/{many}"
+        files.make_directory(path)
+        for name in ("00000000000000000000.log", "00000000000000000007.log"):
+            files.create(f"{path}/{name}").append(bytes(make_batch()))
+        if by_job:
+            node.logs.new_partitions.begin_creation([(many, MANY_ID)]).run()
+        log = node.logs.create(many, MANY_ID, CONFIG)
+        log.append(make_batch(), 0, NOW)
+        log.flush()
+        assert "00000000000000000007.log" not in files.list_directory(path)
+        node.kill()
+        assert node.logs.get(many).log_end_offset == 1
+        (stray,) = [name for name in files.list_directory(directory) if name.endswith("-stray")]
+        assert "00000000000000000007.log" in files.list_directory(f"{directory}/{stray}")
+
+    def test_checkpoints_that_could_not_be_written_before_are_written_by_whoever_creates_it(
+        self, make_node: Any, make_batch: MakeBatch
+    ) -> None:
+        """Else a crash would give the new partition the offsets of the deleted one."""
+        files = MemoryFiles()
+        node = make_node(files, ["/data"])
+        many, other = TopicPartition("many", 0), bytes(reversed(MANY_ID))
+        old = node.logs.create(many, other, CONFIG)
+        for _ in range(3):
+            old.append(make_batch(), 0, NOW)
+        old.flush()
+        node.logs.checkpoint({})
+        node.logs.delete(many)
+
+        def is_full(name: str, path: str) -> None:
+            if "checkpoint" in path:
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        files.faults.on_operation = is_full
+        (forgetting,) = node.logs.begin_forgetting([many])
+        creation = node.logs.new_partitions.begin_creation([(many, MANY_ID)])
+        for job in (forgetting, creation):
+            job.run()
+        assert forgetting.error is not None
+        with pytest.raises(KafkaError, match="No space left"):
+            node.logs.create(many, MANY_ID, CONFIG)
+        files.faults.on_operation = None
+        log = node.logs.create(many, MANY_ID, CONFIG)
+        log.append(make_batch(), 0, NOW)
+        log.flush()
+        node.kill()
+        log = node.logs.get(many)
+        assert (log.log_end_offset, log.topic_id) == (1, MANY_ID)
+        assert not node.logs.directories[0].recovery_points
+
+    def test_a_disk_that_is_full_keeps_nothing_half_made(self, make_node: Any) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/data"]).logs
+        many = TopicPartition("many", 0)
+
+        def no_content(name: str, path: str) -> None:
+            if path.endswith(".log"):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        files.faults.on_operation = no_content
+        logs.new_partitions.begin_creation([(many, MANY_ID)]).run()
+        files.faults.on_operation = None
+        assert not files.exists(f"/data/{many}")
+        with pytest.raises(KafkaError, match="No space left"):
+            logs.create(many, MANY_ID, CONFIG)
+        assert logs.set_aside(many), "there is nothing, and it may be made now"
+        logs.create(many, MANY_ID, CONFIG)
+
+    def test_a_fork_gives_way_to_a_topic_of_its_name_that_is_being_made(
+        self, node: Any, files: Files
+    ) -> None:
+        """The job writes into the directory of this name at any moment."""
+        many, other = TopicPartition("many", 0), bytes(reversed(MANY_ID))
+        log_directory = node.logs.directories[0]
+        fork = f"{log_directory.path}/many-0.{'0' * 32}-delete"
+        files.make_directory(fork)
+        job = node.logs.new_partitions.begin_creation([(many, MANY_ID)])
+        for run in (lambda: None, job.run):
+            run()
+            with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS"):
+                node.logs.adopt(fork, log_directory, many, other, CONFIG, 0)
+        assert files.exists(fork)
+        assert node.logs.create(many, MANY_ID, CONFIG).topic_id == MANY_ID
+
+    def test_a_directory_that_is_not_wanted_and_stays_is_no_reason_to_fail(self, make_node: Any) -> None:
+        files = MemoryFiles()
+        logs = make_node(files, ["/a", "/b"]).logs
+        many = TopicPartition("many", 0)
+        logs.new_partitions.begin_creation([(many, MANY_ID)]).run()
+        logs.new_partitions.wanted[many] = logs.directories[1]
+
+        def stays(name: str, path: str) -> None:
+            if name == "rename" and path.startswith("/a/"):
+                raise OSError(errno.EIO, "I/O error", path)
+
+        files.faults.on_operation = stays
+        assert logs.create(many, MANY_ID, CONFIG).directory == "/b/many-0"

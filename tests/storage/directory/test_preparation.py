@@ -46,7 +46,6 @@ class TestPartitionsThatAreNoMore:
         other = bytes(reversed(MANY_ID))
         creation = node.logs.new_partitions.begin_creation([(self.PAID, other)])
         creation.run()
-        node.logs.new_partitions.finish_creation(creation)
         again = node.logs.create(self.PAID, other, CONFIG)
         again.append(make_batch(), 0, NOW)
         again.append(make_batch(), 0, NOW)

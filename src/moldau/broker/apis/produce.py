@@ -16,6 +16,7 @@ in the order in which they were sent.
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -230,7 +231,8 @@ def _take_turn(
     async def go_on() -> Any:
         try:
             if verdicts is not None:
-                await asyncio.wait((verdicts,))
+                with suppress(KafkaError):
+                    await verdicts  # and whoever ends this, ends that
                 appending.verdicts = _outcome(verdicts, appending, context)
             if before is not None:
                 await before

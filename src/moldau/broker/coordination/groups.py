@@ -58,7 +58,14 @@ def group_coordinator(
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
     runtime: Runtime[GroupShard] = Runtime(
-        OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background, gathers=True
+        OFFSETS_TOPIC.name,
+        new_shard,
+        journal,
+        clock,
+        timers,
+        background,
+        gathers=True,
+        commit_seconds=settings["offsets.commit.timeout.ms"] / 1000,
     )
     return Coordinator(OFFSETS_TOPIC, runtime, node_id, replicas)
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 
 from moldau.base.clock import Clock
-from moldau.coordinators.runtime import JournalEntry
+from moldau.coordinators.journal import JournalEntry
 from moldau.coordinators.shard import ProducerIdAndEpoch
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError

@@ -97,13 +97,19 @@ async def _describe(given: Given, console: Console) -> int:
         asked = wanted or existing
         outcomes = await admin.describe_log_dirs(asked)
     found: dict[int, list[LogDir]] = {}
+    failed: dict[int, KafkaError] = {}
     for broker, outcome in outcomes.items():
         if isinstance(outcome, KafkaError):
-            raise outcome
-        found[broker] = outcome
-    console.print(f"Received log directory information from brokers {_listed(asked)}")
+            failed[broker] = outcome
+        else:
+            found[broker] = outcome
+    if failed and not found:
+        raise next(iter(failed.values()))
+    for broker, error in failed.items():
+        console.error(f"ERROR: Broker {broker} did not answer: {error}")
+    console.print(f"Received log directory information from brokers {_listed(list(found))}")
     console.print(describe_json(found, topics))
-    return 0
+    return 1 if failed else 0
 
 
 def _listed(brokers: Sequence[int]) -> str:

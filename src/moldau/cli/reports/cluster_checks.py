@@ -58,14 +58,10 @@ async def _check_broker(cluster: Cluster, node_id: int, address: str) -> Finding
 
 
 async def _check_disks(cluster: Cluster) -> list[Finding]:
-    try:
-        outcomes = await Admin(cluster).describe_log_dirs()
-    except KafkaError:
-        return []  # a broker that does not answer has been found already
     return [
         finding
-        for node_id, outcome in outcomes.items()
-        if not isinstance(outcome, KafkaError)
+        for node_id, outcome in (await Admin(cluster).describe_log_dirs()).items()
+        if not isinstance(outcome, KafkaError)  # a broker that does not answer has been found already
         for finding in check_log_dirs(node_id, outcome)
     ]
 

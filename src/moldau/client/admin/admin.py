@@ -320,13 +320,21 @@ class Admin:
         brokers: Iterable[int] | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[int, list[LogDir] | KafkaError]:
-        """The log directories of brokers (None: all), with the partitions named (None: all) in them."""
+        """The log directories of brokers (None: all), with the partitions named (None: all) in them.
+
+        A broker that cannot be asked has an error, and spoils nothing of the others.
+        """
         request = describe_log_dirs_request(partitions)
-        outcomes: dict[int, list[LogDir] | KafkaError] = {}
-        for node_id in sorted(self.cluster.brokers) if brokers is None else brokers:
-            answer = await (await self.cluster.connection(node_id)).send(request)
-            outcomes[node_id] = outcome_error(answer.error_code) or [log_dir(r) for r in answer.results]
-        return outcomes
+
+        async def ask(node_id: int) -> list[LogDir] | KafkaError:
+            try:
+                answer = await (await self.cluster.connection(node_id)).send(request)
+            except KafkaError as error:
+                return error
+            return outcome_error(answer.error_code) or [log_dir(r) for r in answer.results]
+
+        asked = sorted(self.cluster.brokers) if brokers is None else list(brokers)
+        return dict(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
 
     async def api_versions(self, node_id: int | None = None) -> dict[int, Versions]:
         """API key -> versions that a broker offers; keys that this client does not know included."""

@@ -358,7 +358,8 @@ BROKER_SETTINGS = SettingsTable({
         Setting("offsets.load.buffer.size", INT, 5242880,
                 "Kept and shown; a coordinator reads its log as consumers do.", at_least(1)),
         Setting("offsets.commit.timeout.ms", INT, 5000,
-                "Kept and shown; a commit waits until the in-sync replicas have it.", at_least(1)),
+                "How long what a group writes may wait for in-sync replicas; then its client is told to try "
+                "again.", at_least(1)),
         Setting("offsets.retention.minutes", INT, 10080, "How long the offsets of an empty group are kept.",
                 at_least(1)),
         Setting("offsets.retention.check.interval.ms", LONG, 600000, "How often old offsets are looked for.",

@@ -119,7 +119,14 @@ def register_broker(
         registration.log_directories,
     )
     clean = known is not None and registration.previous_broker_epoch == known.broker_epoch
-    elections = elections_after_return(image, broker_id, rules_of, clean=same_process or clean)
+    before, now = set(known.log_directories if known else ()), set(registration.log_directories)
+    elections = elections_after_return(
+        image,
+        broker_id,
+        rules_of,
+        clean=same_process or clean,
+        empty=bool(before and now) and before.isdisjoint(now),
+    )
     return ControllerResult((registered, *elections), broker_epoch)
 
 

@@ -4,6 +4,8 @@ Invariant: a leader has every committed record: it is a live member of the ISR o
 the eligible leader replicas (KIP-966), which left the ISR while it was below ``min.insync.replicas``. Only
 two elections may lose records: that of the last known leader after all others are gone, whose process may
 have died with unflushed records, and the unclean one, where the topic allows it or an operator asks for it.
+Behind the last known leader stand those who were eligible until their processes died: when it comes back
+without its logs, the first of them leads.
 The leader epoch grows whenever the leader changes, and also when the same broker comes back as a new
 process. The partition epoch grows with every change.
 """
@@ -72,13 +74,15 @@ def settle(
     *,
     election: Election = Election.CLEAN,
     lost_records: Container[int] = (),
+    lost_logs: Container[int] = (),
 ) -> PartitionImage:
     """The partition with the replicas and ISR of ``wanted``, and with the leader and ELR that follow.
 
-    Replicas in ``lost_records`` may lack committed ones: their process died. The epochs are those of
-    ``before``, raised where they must be; the same object comes back if nothing changes.
+    Replicas in ``lost_records`` may lack committed ones: their process died. Those in ``lost_logs`` have
+    nothing any more. The epochs are those of ``before``, raised where they must be; the same object comes
+    back if nothing changes.
     """
-    isr, elr, last_known = wanted.isr, *_eligible(before, wanted, rules, lost_records)
+    isr, elr, last_known = wanted.isr, *_eligible(before, wanted, rules, lost_records, lost_logs)
     leader = _elect(before, wanted, elr, last_known, active, rules, election)
     if leader != NO_LEADER and leader not in isr:
         # Elected because nobody is in sync: from now on in sync is who has what this one has.
@@ -89,7 +93,7 @@ def settle(
         last_known = ()
     if leader == NO_LEADER and not isr and not last_known:
         lost = (before.leader,) if before.leader != NO_LEADER else before.isr
-        last_known = lost if len(lost) == 1 else ()
+        last_known = lost if len(lost) == 1 and lost[0] not in lost_logs else ()
     changed = wanted._replace(isr=isr, leader=leader, elr=elr, last_known_elr=last_known)
     leaves = any(replica not in wanted.replicas for replica in before.replicas)
     epoch = before.leader_epoch + (leader != before.leader or leaves)
@@ -100,14 +104,21 @@ def settle(
 
 
 def _eligible(
-    before: PartitionImage, wanted: PartitionImage, rules: ElectionRules, lost_records: Container[int]
+    before: PartitionImage,
+    wanted: PartitionImage,
+    rules: ElectionRules,
+    lost_records: Container[int],
+    lost_logs: Container[int],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ELR and the last known leader for the wanted ISR: none while it has its minimum."""
+    """The ELR, and the last known leader with those behind it: none while the wanted ISR has its minimum."""
     if len(wanted.isr) >= min(rules.min_insync_replicas, len(wanted.replicas)):
         return (), ()
     candidates = {*before.elr, *before.isr}.difference(wanted.isr)
     elr = tuple(each for each in sorted(candidates) if each in wanted.replicas and each not in lost_records)
-    return elr, before.last_known_elr
+    last_known = before.last_known_elr
+    if before.leader == NO_LEADER and not wanted.isr:
+        last_known += tuple(sorted(candidates.difference(elr, last_known)))
+    return elr, tuple(each for each in last_known if each in wanted.replicas and each not in lost_logs)
 
 
 def _elect(
@@ -132,10 +143,10 @@ def _elect(
             return replica
     if election is Election.PREFERRED:
         return NO_LEADER
-    if not wanted.isr and not elr and len(last_known) == 1 and last_known[0] in active:
+    if not wanted.isr and not elr and last_known and last_known[0] in active:
         return last_known[0]
     if election is Election.UNCLEAN or rules.unclean:
-        for replica in wanted.replicas:
+        for replica in (*last_known, *wanted.replicas):
             if replica in active:
                 return replica
     return NO_LEADER
@@ -163,18 +174,23 @@ def after_return(
     rules: ElectionRules = DEFAULT_RULES,
     *,
     clean: bool = False,
+    empty: bool = False,
 ) -> PartitionImage:
     """The partition once a broker is back as a new process; the same object if nothing changes.
 
     ``active`` are the other brokers. If the death of the old process went unnoticed, the broker is still in
-    the ISR. A process that did not stop in good order (not ``clean``) may have lost records.
+    the ISR. A process that did not stop in good order (not ``clean``) may have lost records; one with other
+    disks than before is ``empty``, which counts where anybody else has a replica.
     """
     if broker_id not in partition.replicas:
         return partition
-    lost_records = () if clean else (broker_id,)
+    lost_records = () if clean and not empty else (broker_id,)
+    lost_logs = (broker_id,) if empty and len(partition.replicas) > 1 else ()
     left = partition
-    if broker_id in (partition.leader, *partition.isr, *partition.elr):
-        left = settle(partition, _without(partition, (broker_id,)), active, rules, lost_records=lost_records)
+    counted = (partition.leader, *partition.isr, *partition.elr)
+    if broker_id in counted or (lost_logs and broker_id in partition.last_known_elr):
+        wanted = _without(partition, (broker_id,))
+        left = settle(partition, wanted, active, rules, lost_records=lost_records, lost_logs=lost_logs)
     if left.leader != NO_LEADER:
         return left
     elected = settle(left, left, {broker_id}, rules)
@@ -204,13 +220,19 @@ def elections_after_loss(
 
 
 def elections_after_return(
-    image: ClusterImage, broker_id: int, rules_of: RulesOf = default_rules, *, clean: bool = False
+    image: ClusterImage,
+    broker_id: int,
+    rules_of: RulesOf = default_rules,
+    *,
+    clean: bool = False,
+    empty: bool = False,
 ) -> list[PartitionChanged]:
     active = image.active_brokers() - {broker_id}
     return [
         partition_changed(topic.topic_id, changed)
         for topic, rules, partition in partitions(image, rules_of)
-        if (changed := after_return(partition, broker_id, active, rules, clean=clean)) is not partition
+        if (changed := after_return(partition, broker_id, active, rules, clean=clean, empty=empty))
+        is not partition
     ]
 
 

@@ -38,6 +38,8 @@ class Peers:
         self._connections: dict[tuple[int, str], tuple[Endpoint, Connection]] = {}
         self._opening: dict[tuple[int, str], asyncio.Lock] = {}
         self._closed = False
+        #: Brokers that a test has put on the other side of a cut in the network.
+        self.cut_off: frozenset[int] = frozenset()
 
     def endpoint(self, broker_id: int) -> Endpoint:
         """Where a broker listens for brokers; BROKER_NOT_AVAILABLE when it is not registered."""
@@ -56,6 +58,8 @@ class Peers:
         async with self._opening.setdefault(key, asyncio.Lock()):
             if self._closed:
                 raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "This broker is stopping.")
+            if broker_id in self.cut_off:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is cut off")
             endpoint = self.endpoint(broker_id)
             known = self._connections.get(key)
             if known is not None:

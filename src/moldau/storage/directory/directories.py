@@ -6,9 +6,10 @@ never taken for a new one: its partitions would be served as if they were empty.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from moldau.base.clock import Clock
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, Uuid, parse_uuid
 from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.directory.log_directory import LogDirectory, new_id
 from moldau.storage.errors import MAKE_ROOM, StorageError
@@ -69,6 +70,15 @@ def name_full_disks(directories: Sequence[LogDirectory]) -> None:
             message = "%s: the disk is full, %d bytes are left. What is there is served, and writes are "
             message += "refused until there is room. Next: %s"
             logger.error(message, directory.path, free, MAKE_ROOM)
+
+
+def directory_ids(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:
+    """Of those that have one: Kafka has not always given them ids."""
+    found = []
+    for directory in directories:
+        with suppress(ValueError):
+            found.append(parse_uuid(directory.directory_id))
+    return tuple(found)
 
 
 def log_progress(clock: Clock) -> Callable[[int, int, TopicPartition], None]:

@@ -276,8 +276,10 @@ class Logs:
     ) -> Log:
         """Opens the complete and cleanly closed log at ``prepared``, under the name of the partition.
 
-        The caller has made sure that no topic of this name is in use.
+        The caller has made sure that no topic of this name is in use; one that comes at this moment wins.
         """
+        if self.new_partitions.is_making(topic_partition):
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{topic_partition} is being made.")
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
         if topic_partition in self._logs:
@@ -419,11 +421,11 @@ class Logs:
     def set_aside(self, topic_partition: TopicPartition) -> bool:
         """What is left of a log that cannot be used gets another name, so that a copy may begin anew.
 
-        False when there is no such log, or when its disk does not let it go.
+        True also where nothing is left, because it could not be created; False when its disk lets nothing go.
         """
         reason = self.failed.get(topic_partition)
         if reason is None:
-            return False
+            return topic_partition not in self._directory_by_partition
         log_directory = self._directory_by_partition[topic_partition]
         path = self._leave_to_a_person(topic_partition)
         if self._files.exists(f"{log_directory.path}/{topic_partition}"):

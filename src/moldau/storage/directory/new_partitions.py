@@ -42,7 +42,7 @@ class NewPartitions:
         self._retiring = retiring
         self._remove_later = remove_later
         self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
-        #: Those that a job has made for partitions of the metadata.
+        #: Those that a job makes, or has made, for partitions of the metadata.
         self._made: dict[TopicPartition, NewDirectory] = {}
 
     # -- for partitions that the metadata has
@@ -60,30 +60,38 @@ class NewPartitions:
         }
         online = self._online()
         places = spread(free, online, in_use.values()) if online else ()
-        return CreationJob(
-            self._files,
-            {
-                topic_partition: self.choose(topic_partition, free[topic_partition], log_directory)
-                for topic_partition, log_directory in places
-            },
-        )
+        directories = {
+            topic_partition: self.choose(topic_partition, free[topic_partition], log_directory)
+            for topic_partition, log_directory in places
+        }
+        self._made |= directories
+        return CreationJob(self._files, directories)
 
-    def finish_creation(self, job: CreationJob) -> None:
-        self._made |= job.directories
+    def is_making(self, topic_partition: TopicPartition) -> bool:
+        """Whether a directory has the name of the partition already, or will have it at any moment."""
+        return topic_partition in self._made
 
     def take_made(self, topic_partition: TopicPartition, topic_id: Uuid) -> NewDirectory | None:
         """What a job has made, if nothing has come in between since it began."""
         made = self._made.pop(topic_partition, None)
-        if made is None or made.topic_id != topic_id or made.log_directory.offline is not None:
+        if made is None or not made.is_done:
             return None
-        if self.wanted.get(topic_partition, made.log_directory) is made.log_directory:
+        wanted = self.wanted.get(topic_partition, made.log_directory) is made.log_directory
+        if wanted and made.topic_id == topic_id and made.log_directory.offline is None:
             self.wanted.pop(topic_partition, None)
             return made
-        if made.error is None:
-            unused = renamed_path(made.path, self._files.unique_hex(), DELETE_SUFFIX)
-            self._files.rename(made.path, unused)
-            self._remove_later(unused)
+        if made.error is None and made.log_directory.offline is None:
+            self._discard_made(made.path)
         return None
+
+    def _discard_made(self, path: str) -> None:
+        unused = renamed_path(path, self._files.unique_hex(), DELETE_SUFFIX)
+        try:
+            self._files.rename(path, unused)
+        except OSError as error:
+            logger.error("%s is not used and cannot be renamed: %s", path, error)
+        else:
+            self._remove_later(unused)
 
     def choose(
         self, topic_partition: TopicPartition, topic_id: Uuid, chosen: LogDirectory | None = None

@@ -11,11 +11,18 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.storage.directory.checkpoints import write_topic_id
-from moldau.storage.directory.log_directory import DELETE_SUFFIX, LogDirectory, renamed
+from moldau.storage.directory.log_directory import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    LogDirectory,
+    renamed,
+    renamed_path,
+)
 from moldau.storage.file_names import LOG_SUFFIX, file_name
 from moldau.storage.files import Files
 
@@ -51,7 +58,7 @@ class PreparationJob:
 class NewDirectory:
     """The directory of a partition that the metadata has and ``Logs.create`` is about to open."""
 
-    __slots__ = ("error", "log_directory", "path", "prepared", "topic_id")
+    __slots__ = ("error", "is_done", "log_directory", "path", "prepared", "topic_id")
 
     def __init__(
         self, log_directory: LogDirectory, path: str, topic_id: Uuid, prepared: PreparedDirectory | None
@@ -61,20 +68,28 @@ class NewDirectory:
         self.topic_id = topic_id
         #: What becomes the directory, where it was made before the partition existed.
         self.prepared = prepared
+        #: Whether ``make`` has ended, well or not.
+        self.is_done = False
         self.error: OSError | None = None
 
     def make(self, files: Files) -> None:
         try:
-            if self.prepared is None or files.exists(self.path):
+            move_out_of_the_way(files, self.path)
+            if self.prepared is None:
                 make_empty(files, self.path, self.topic_id)
             else:
                 files.rename(self.prepared.path, self.path)
         except OSError as error:
             self.error = error
+        self.is_done = True
 
 
 class CreationJob:
-    """Makes the directories of new partitions; what went wrong is said of each."""
+    """Makes the directories of new partitions; what went wrong is said of each.
+
+    Not where a checkpoint still names a deleted partition of that name: a crash would give the new one its
+    offsets.
+    """
 
     __slots__ = ("_files", "directories")
 
@@ -83,8 +98,9 @@ class CreationJob:
         self._files = files
 
     def run(self) -> None:
-        for directory in self.directories.values():
-            directory.make(self._files)
+        for topic_partition, directory in self.directories.items():
+            if not directory.log_directory.has_checkpointed(topic_partition):
+                directory.make(self._files)
 
 
 class RetirementJob:
@@ -122,10 +138,23 @@ class RetirementJob:
 
 
 def make_empty(files: Files, path: str, topic_id: Uuid) -> None:
-    """The directory of a partition without a record."""
+    """The directory of a partition without a record; nothing is left of it when that fails."""
     files.make_directory(path)
-    write_topic_id(files, path, topic_id, sync=False)
-    files.create(f"{path}/{file_name(0, LOG_SUFFIX)}").close()
+    try:
+        write_topic_id(files, path, topic_id, sync=False)
+        files.create(f"{path}/{file_name(0, LOG_SUFFIX)}").close()
+    except OSError:
+        with suppress(OSError):
+            files.remove_tree(path)
+        raise
+
+
+def move_out_of_the_way(files: Files, path: str) -> None:
+    """What a new partition finds under its name is of one that is no more: it must not become its data."""
+    if files.exists(path):
+        target = renamed_path(path, files.unique_hex(), STRAY_SUFFIX)
+        files.rename(path, target)
+        logger.warning("%s belongs to no partition of this broker, and is now %s", path, target)
 
 
 def prepared_directories(

@@ -7,6 +7,8 @@ from typing import IO, Any
 
 import pytest
 
+from tests.shared.waiting import wait_until
+
 pytest.importorskip("kazoo")
 pytest.importorskip("pyspark")
 
@@ -58,3 +60,59 @@ def test_a_server_and_a_broker_on_it(tmp_path: Path, moldau: Any) -> None:
                 assert process.wait(60) in (0, 1)
                 assert process.stdout is not None
                 process.stdout.close()
+
+
+@pytest.mark.slow
+def test_old_snapshots_are_removed_at_once_and_at_the_start(tmp_path: Path, moldau: Any) -> None:
+    from kazoo.client import KazooClient
+
+    data = tmp_path / "zookeeper"
+    files = data / "data" / "version-2"
+
+    def snapshots() -> int:
+        return len(list(files.glob("snapshot.*")))
+
+    def run(*words: str, work: Any) -> None:
+        server = started("zookeeper", "--port", "0", "--data-dir", str(data), *words)
+        try:
+            address = line_of(server, "zookeeper ready").split("ready: ")[1].split(",")[0]
+            client = KazooClient(address)
+            client.start(60)
+            try:
+                work(client)
+            finally:
+                client.stop()
+                client.close()
+        finally:
+            server.terminate()
+            assert server.wait(60) in (0, 1)
+            assert server.stdout is not None
+            server.stdout.close()
+
+    def write(client: Any) -> None:
+        numbers = iter(range(1_000_000))
+
+        def more() -> bool:
+            client.create(f"/n{next(numbers)}")
+            return snapshots() >= 6
+
+        wait_until(more)
+        said = moldau("zookeeper", "--purge", "--keep", "4", "--data-dir", str(data)).stdout
+        assert "4 snapshots kept" in said
+        assert 4 <= snapshots() <= 5, "it may have written one more"
+        wait_until(lambda: more() and snapshots() >= 8)
+
+    def look(client: Any) -> None:
+        wait_until(lambda: snapshots() <= 4, "three, and that of this start")
+        assert client.exists("/n0")
+
+    run("--purge-hours", "0", "--set", "snapCount=10", work=write)
+    run("--purge-hours", "1", "--keep", "3", work=look)
+
+
+def test_mistakes(tmp_path: Path, moldau: Any) -> None:
+    refused = moldau("zookeeper", "--set", "snapCount", code=2).stderr
+    assert "'snapCount' is not NAME=VALUE" in refused
+    assert "--keep" in moldau("zookeeper", "--keep", "2", code=2).stderr
+    missing = moldau("zookeeper", "--purge", "--data-dir", str(tmp_path), code=1).stderr
+    assert "has no data of a ZooKeeper" in missing

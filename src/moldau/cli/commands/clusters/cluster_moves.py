@@ -192,7 +192,7 @@ async def _placements(cluster: "Cluster") -> _Placements:
     found = _Placements()
     found.racks = {broker.node_id: broker.rack for broker in described.brokers}
     found.led = dict.fromkeys(found.racks, 0)
-    sizes = await _sizes(cluster)
+    sizes = await _sizes(cluster, name_silent=True)
     for topic in (await admin.describe_topics()).values():
         if isinstance(topic, KafkaError):
             continue
@@ -205,7 +205,7 @@ async def _placements(cluster: "Cluster") -> _Placements:
     return found
 
 
-async def _sizes(cluster: "Cluster") -> "dict[tuple[int, TopicPartition], int]":
+async def _sizes(cluster: "Cluster", *, name_silent: bool = False) -> "dict[tuple[int, TopicPartition], int]":
     """The bytes of every replica; a broker that does not answer counts as empty."""
     from moldau.base.names import TopicPartition
     from moldau.client.admin.admin import Admin
@@ -213,6 +213,8 @@ async def _sizes(cluster: "Cluster") -> "dict[tuple[int, TopicPartition], int]":
 
     sizes: dict[tuple[int, TopicPartition], int] = {}
     for broker, directories in (await Admin(cluster).describe_log_dirs()).items():
+        if name_silent and isinstance(directories, KafkaError):
+            click.echo(f"broker {broker} does not say what its replicas hold: {directories}", err=True)
         for directory in () if isinstance(directories, KafkaError) else directories:
             for (topic, number), replica in directory.replicas.items():
                 sizes[broker, TopicPartition(topic, number)] = replica.size

@@ -389,17 +389,14 @@ async def _offsets(
 
 
 async def _sizes(admin: "Admin") -> dict[tuple[str, int], int] | None:
-    """The size of each partition's largest replica; None where the cluster does not answer that."""
+    """The size of each partition's largest replica; None where no broker answers that."""
     from moldau.protocol.errors import KafkaError
 
-    try:
-        found = await admin.describe_log_dirs()
-    except KafkaError:
+    found = [each for each in (await admin.describe_log_dirs()).values() if not isinstance(each, KafkaError)]
+    if not found:
         return None  # the user may not be allowed to ask, or the cluster may not support it
     sizes: dict[tuple[str, int], int] = {}
-    for directories in found.values():
-        if isinstance(directories, KafkaError):
-            return None
+    for directories in found:
         for directory in directories:
             for key, replica in directory.replicas.items():
                 sizes[key] = max(sizes.get(key, 0), replica.size)

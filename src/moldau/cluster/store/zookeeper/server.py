@@ -5,10 +5,12 @@ Invariant: the server ends with the process that started it, and listens on the 
 
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+#: Unlike ``ZooKeeperServerMain`` it removes old snapshots from time to time, with one server too.
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_PURGE = "org.apache.zookeeper.server.PurgeTxnLog"
 
 
 class ZooKeeperNotFound(Exception):
@@ -16,6 +18,15 @@ class ZooKeeperNotFound(Exception):
 
 
 def server_command(java: str, jars: Path, config: Path, *, memory_mb: int = 256) -> list[str]:
+    return [*_java(java, jars, memory_mb), _MAIN, str(config)]
+
+
+def purge_command(java: str, jars: Path, directory: Path, keep: int) -> list[str]:
+    """Removes old snapshots and transaction logs of a ``write_config``, whether its server runs or not."""
+    return [*_java(java, jars, 64), _PURGE, str(directory / "data"), "-n", str(keep)]
+
+
+def _java(java: str, jars: Path, memory_mb: int) -> list[str]:
     wanted = ("zookeeper*.jar", "slf4j-api*.jar", "netty-*.jar", "metrics-core*.jar", "snappy-java*.jar")
     found = [str(path) for pattern in wanted for path in sorted(jars.glob(pattern))]
     if not any("zookeeper" in path for path in found):
@@ -28,21 +39,32 @@ def server_command(java: str, jars: Path, config: Path, *, memory_mb: int = 256)
         "-Dzookeeper.admin.enableServer=false",
         "-cp",
         ":".join(found),
-        _MAIN,
-        str(config),
     ]
 
 
-def write_config(directory: Path, port: int, *, host: str = "127.0.0.1", tick_ms: int = 2000) -> Path:
-    """A zoo.cfg for one server."""
+def write_config(
+    directory: Path,
+    port: int,
+    *,
+    host: str = "127.0.0.1",
+    tick_ms: int = 2000,
+    others: Mapping[str, object] | None = None,
+) -> Path:
+    """A zoo.cfg for one server; ``others`` are settings by ZooKeeper's names."""
     data = directory / "data"
     data.mkdir(parents=True, exist_ok=True)
     config = directory / "zoo.cfg"
-    config.write_text(
-        f"tickTime={tick_ms}\ndataDir={data}\nclientPort={port}\nclientPortAddress={host}\n"
-        "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
-        "utf-8",
-    )
+    settings = {
+        "tickTime": tick_ms,
+        "dataDir": data,
+        "clientPort": port,
+        "clientPortAddress": host,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "*",
+        **(others or {}),
+    }
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
     return config
 
 
