@@ -4,8 +4,9 @@ Invariant: to the byte what ``payload`` writes and to the value what it reads, f
 is read there: the answer here is None then, and what is malformed is unusual too.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
 from typing import cast
 
 from moldau.protocol.payload import encode_varint
@@ -19,44 +20,80 @@ _NULL = encode_varint(-1)
 _HEADS = tuple(b"\x00\x00" + each for each in _VARINTS[:_READY])
 #: The same up to the length of the value, where there is no key.
 _KEYLESS_HEADS = tuple(head + _NULL for head in _HEADS)
-_END = (b"\x00",)
+#: No headers: what ends a record.
+_END = b"\x00"
+#: How much a key or a value takes with its length.
+_SIZES = tuple(size + len(_VARINTS[size]) for size in range(_READY))
 
 
-def _lengths(head_size: int) -> tuple[bytes, ...]:
-    """The length of a record without a key, by the size of its value and of what stands before."""
-    return tuple(_VARINTS[head_size + len(_VARINTS[size]) + size + len(_END[0])] for size in range(_READY))
+def _starts(head_size: int) -> tuple[bytes, ...]:
+    """The end of the record before and the length of a record, by the size of what follows its head."""
+    return tuple(_END + _VARINTS[head_size + size + len(_END)] for size in range(_READY))
 
 
-_KEYLESS_LENGTHS = tuple(_lengths(len(_KEYLESS_HEADS[index])) for index in (0, _SHORT))
+def _keyless(starts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The same by the size of the value, where there is no key."""
+    return tuple(starts[len(_NULL) + size] for size in _SIZES if len(_NULL) + size < _READY)
+
+
+_STARTS = tuple(_starts(len(_HEADS[index])) for index in (0, _SHORT))
+_KEYLESS_STARTS = tuple(map(_keyless, _STARTS))
 #: The same without attributes and time.
 _PLACES = tuple(head[2:] for head in _KEYLESS_HEADS)
 
 
-def encode_plain_records(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
-    """Records one behind another, all of the same time and without headers; ``keys`` None: without keys."""
-    if keys is None and len(values) <= _READY:
-        try:
-            return _encode_values(values)
-        except (IndexError, TypeError):
-            pass  # a value is large, or is none
-    return _encode(values, keys)
+def encode_plain_records(
+    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, front: bytes = b""
+) -> bytearray:
+    """Records one behind another, all of the same time and without headers; ``keys`` None: without keys.
+
+    ``front`` is what stands before them.
+    """
+    parts: list[bytes] = []
+    if 0 < len(values) <= _READY:
+        with suppress(IndexError, TypeError):  # a value is large, or is none
+            parts = _value_parts(values) if keys is None else _pair_parts(values, keys)
+    parts = parts or _any_parts(values, keys)
+    parts.insert(0, front)
+    return bytearray().join(parts)
 
 
-def _encode_values(values: Sequence[bytes | None]) -> bytes:
-    """IndexError where a value is too large for the tables, TypeError where there is no value."""
-    given, count = cast("Sequence[bytes]", values), len(values)
-    sizes = list(map(len, given))
-    short, long = _KEYLESS_LENGTHS
-    parts: list[bytes] = [b""] * (5 * count)
-    parts[0::5] = [*map(short.__getitem__, sizes[:_SHORT]), *map(long.__getitem__, sizes[_SHORT:])]
-    parts[1::5] = _KEYLESS_HEADS[:count]
-    parts[2::5] = map(_VARINTS.__getitem__, sizes)
-    parts[3::5] = given
-    parts[4::5] = _END * count
-    return b"".join(parts)
+# The ways with tables raise IndexError where something is too large for these, TypeError where there is none.
+# What ends a record stands before the next one.
 
 
-def _encode(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
+def _value_parts(values: Sequence[bytes | None]) -> list[bytes]:
+    parts: list[bytes] = []
+    varints, given = _VARINTS, cast("Sequence[bytes]", values)
+    for starts, head, value in zip(_by_place(_KEYLESS_STARTS), _KEYLESS_HEADS, given, strict=False):
+        size = len(value)
+        parts += (starts[size], head, varints[size], value)
+    return _ended(parts)
+
+
+def _pair_parts(values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> list[bytes]:
+    parts: list[bytes] = []
+    varints, sizes = _VARINTS, _SIZES
+    given_keys, given = cast("Sequence[bytes]", keys), cast("Sequence[bytes]", values)
+    for starts, head, key, value in zip(_by_place(_STARTS), _HEADS, given_keys, given, strict=False):
+        key_size, size = len(key), len(value)
+        parts += (starts[sizes[key_size] + sizes[size]], head, varints[key_size], key, varints[size], value)
+    return _ended(parts)
+
+
+def _by_place(tables: tuple[tuple[bytes, ...], ...]) -> Iterator[tuple[bytes, ...]]:
+    """The table for each record: the places of the first ones have one byte."""
+    short, long = tables
+    return chain(repeat(short, _SHORT), repeat(long))
+
+
+def _ended(parts: list[bytes]) -> list[bytes]:
+    parts[0] = parts[0][len(_END) :]
+    parts.append(_END)
+    return parts
+
+
+def _any_parts(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> list[bytes]:
     heads: Iterable[bytes] = _HEADS
     if len(values) > _READY:
         heads = (b"\x00\x00" + encode_varint(index) for index in range(len(values)))
@@ -73,8 +110,8 @@ def _encode(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None)
             value_length = lengths[size] if size < limit else encode_varint(size)
         size = len(head) + len(key_length) + len(key_bytes) + len(value_length) + len(value_bytes) + 1
         length = lengths[size] if size < limit else encode_varint(size)
-        parts += (length, head, key_length, key_bytes, value_length, value_bytes, b"\x00")
-    return b"".join(parts)
+        parts += (length, head, key_length, key_bytes, value_length, value_bytes, _END)
+    return parts
 
 
 def decode_values(data: bytes, count: int) -> list[bytes] | None:

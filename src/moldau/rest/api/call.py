@@ -58,7 +58,7 @@ class RestCall(Call):
         """The session of whoever asks."""
         if isinstance(self.principal, Login):
             return await self.proxy.sessions.of(self.principal.security)
-        return await self.proxy.own_session()
+        return self.proxy.own_session
 
     # The path.
 
