@@ -113,9 +113,8 @@ def _read_values(
     if keys is None:
         return PlainRecords(texts, None, None)
     # No text of JSON has a line end in it.
-    key_texts = '"\n"'.join(keys).encode().split(b"\n")
-    key_texts[0], key_texts[-1] = b'"' + key_texts[0], key_texts[-1] + b'"'
-    return PlainRecords(texts, key_texts, None)
+    quoted = '"\n"'.join(keys)
+    return PlainRecords(texts, f'"{quoted}"'.encode().split(b"\n"), None)
 
 
 def _read_entries(form: Format, body: bytes, entries: list[Any]) -> PlainRecords | None:
