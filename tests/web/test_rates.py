@@ -21,6 +21,18 @@ def test_a_burst_and_then_one_at_a_time():
         rates.take("ann", 1000.0)  # never more than the burst
 
 
+def test_what_is_given_back_was_not_taken():
+    rates = Rates(1.0, 1)
+    for _ in range(5):
+        rates.take("ann", 100.0)
+        rates.give_back("ann")
+    rates.give_back("ann")
+    rates.give_back("bob")
+    rates.take("ann", 100.0)
+    with pytest.raises(Problem):
+        rates.take("ann", 100.0)
+
+
 def test_zero_is_any_number():
     rates = Rates(0, 1)
     for _ in range(1000):

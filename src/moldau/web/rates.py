@@ -32,3 +32,9 @@ class Rates:
         if not allowed:
             wait = max(1, round((1 - tokens) / self._per_second))
             raise Problem(429, 429, "Too many requests: ask less often", {"Retry-After": str(wait)})
+
+    def give_back(self, client: str) -> None:
+        """Takes back that a token was taken."""
+        if client in self._buckets:
+            tokens, counted_at = self._buckets[client]
+            self._buckets[client] = (min(self._burst, tokens + 1), counted_at)
