@@ -20,7 +20,7 @@ def answer(question: bytes) -> bytes:
         for value in values:
             check(value)
     except SerdeError as error:
-        return str(error).encode()
+        return str(error).encode("utf-8", "backslashreplace")
     return b""
 
 
