@@ -40,12 +40,18 @@ def login(name, password="guess"):
 class Clusters:
     """Lets in who has the right password, and counts who has not."""
 
-    def __init__(self, code=ErrorCode.SASL_AUTHENTICATION_FAILED):
-        self.tries = 0
+    def __init__(self, code=ErrorCode.SASL_AUTHENTICATION_FAILED, turns=0):
+        self.tries = self.now = self.most = 0
         self.code = code
+        self.turns = turns
 
     async def open(self, servers, *, security, **more):
         self.tries += 1
+        self.now += 1
+        self.most = max(self.most, self.now)
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        self.now -= 1
         if security.credentials.password != "right":
             raise KafkaError(self.code, "no")
 
@@ -104,11 +110,30 @@ def test_only_refusals_count(monkeypatch, code):
     asyncio.run(work())
 
 
+def test_many_at_once_are_let_in_and_guesses_at_once_are_not(monkeypatch):
+    """As after a proxy has started, with a load balancer before it: all have one address."""
+    monkeypatch.setattr(sessions, "Cluster", clusters := Clusters(turns=3))
+    count = 5 * refusals.FORGIVEN
+
+    async def work(password, address):
+        found = Sessions(SessionOptions("127.0.0.1:1", PLAINTEXT))
+        asked = [found.of(login(f"user {number}", password), address) for number in range(count)]
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert not found._refusals._lines
+        return [type(each) for each in outcomes]
+
+    assert asyncio.run(work("right", "10.0.0.1")) == [Session] * count
+    assert clusters.most == refusals.FORGIVEN
+    guessed = asyncio.run(work("guess", "10.0.0.1"))
+    assert refusals.FORGIVEN <= guessed.count(KafkaError) < 2 * refusals.FORGIVEN
+    assert guessed.count(Problem) == count - guessed.count(KafkaError)
+
+
 def test_what_was_refused_is_forgotten_in_time(monkeypatch):
     monkeypatch.setattr(refusals, "_REMEMBERED_MOST", 2)
     found = Refusals()
     for number in range(3):
-        found.refused(login(f"user {number}"), KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED), 100.0)
+        found.refused(login(f"user {number}"), KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED), "b", 100.0)
     found.check(login("user 0"), "a", 100.0)  # the oldest, of three
     with pytest.raises(KafkaError):
         found.check(login("user 1"), "a", 109.9)

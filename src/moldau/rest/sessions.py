@@ -160,18 +160,8 @@ class Sessions:
         await self._end(lambda each: now - each.used_at > _IDLE_SECONDS)
 
     async def _try(self, security: Security, address: str) -> Session:
-        clock = asyncio.get_running_loop().time
-        self._refusals.check(security, address, clock())
-        try:
-            session = await self._open(security)
-        except KafkaError as error:
-            if error.code in problems.AUTHENTICATION:
-                self._refusals.refused(security, error, clock())
-            else:
-                self._refusals.did_not_fail(address)
-            raise
-        self._refusals.did_not_fail(address)
-        return session
+        async with self._refusals.trial(security, address):
+            return await self._open(security)
 
     async def _open(self, security: Security) -> Session:
         options = self.options
