@@ -70,7 +70,8 @@ class Batch:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         share = Share(self, len(self.values), values, keys, outcome)
         if keys is not None:
-            self.keys = [*(self.keys or ()), *keys]
+            self.keys = self.keys or []
+            self.keys += keys
         self.values += values
         self.size += size
         self.shares.append(share)
