@@ -7,9 +7,11 @@ is read there: the answer here is None then, and what is malformed is unusual to
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
-from typing import cast
+from typing import TypeVar, cast
 
 from moldau.protocol.payload import encode_varint
+
+_T = TypeVar("_T")
 
 #: Lengths and places of records up to here have their varints ready; their first 64 have one byte.
 _READY = 1024
@@ -22,6 +24,8 @@ _HEADS = tuple(b"\x00\x00" + each for each in _VARINTS[:_READY])
 _KEYLESS_HEADS = tuple(head + _NULL for head in _HEADS)
 #: No headers: what ends a record.
 _END = b"\x00"
+#: An index of no table.
+_NO_SIZE = 2 * _READY
 #: How much a key or a value takes with its length.
 _SIZES = tuple(size + len(_VARINTS[size]) for size in range(_READY))
 
@@ -36,8 +40,18 @@ def _keyless(starts: tuple[bytes, ...]) -> tuple[bytes, ...]:
     return tuple(starts[len(_NULL) + size] for size in _SIZES if len(_NULL) + size < _READY)
 
 
+def _sizes_by_length(head_size: int) -> tuple[int, ...]:
+    """The size of the value by twice the length of its record, which is how a length is written.
+
+    There is no key. What is the length of none has no size.
+    """
+    found = {2 * (head_size + size + len(_END)): value_size for value_size, size in enumerate(_SIZES)}
+    return tuple(found.get(length, _NO_SIZE) for length in range(2 * _READY))
+
+
 _STARTS = tuple(_starts(len(_HEADS[index])) for index in (0, _SHORT))
 _KEYLESS_STARTS = tuple(map(_keyless, _STARTS))
+_KEYLESS_SIZES = tuple(_sizes_by_length(len(_KEYLESS_HEADS[index])) for index in (0, _SHORT))
 #: The same without attributes and time.
 _PLACES = tuple(head[2:] for head in _KEYLESS_HEADS)
 
@@ -81,7 +95,7 @@ def _pair_parts(values: Sequence[bytes | None], keys: Sequence[bytes | None]) ->
     return _ended(parts)
 
 
-def _by_place(tables: tuple[tuple[bytes, ...], ...]) -> Iterator[tuple[bytes, ...]]:
+def _by_place(tables: tuple[tuple[_T, ...], ...]) -> Iterator[tuple[_T, ...]]:
     """The table for each record: the places of the first ones have one byte."""
     short, long = tables
     return chain(repeat(short, _SHORT), repeat(long))
@@ -121,35 +135,66 @@ def decode_values(data: bytes, count: int) -> list[bytes] | None:
     """
     if not 0 < count <= _READY:
         return None
+    for way in (_decode_small, _decode):
+        with suppress(IndexError):
+            if (found := way(data, count)) is not None:
+                return found
+    return None
+
+
+def _decode_small(data: bytes, count: int) -> list[bytes] | None:
+    """Values for which there are tables, of records with the time of the batch; None where one is another.
+
+    The length of such a record says where its value is, and what stands before it can be written in one way.
+    """
+    values: list[bytes] = []
+    append, varints, limit = values.append, _VARINTS, 2 * _READY
+    at = 0
+    for sizes, head in zip(_by_place(_KEYLESS_SIZES), _KEYLESS_HEADS[:count], strict=False):
+        if (length := data[at]) < 128:
+            at += 1
+        else:
+            length = length & 127 | data[at + 1] << 7
+            at += 2
+            if length >= limit:
+                return None
+        size = sizes[length]
+        last = at + (length >> 1) - 1
+        start = last - size
+        if data[at:start] != head + varints[size] or data[last]:
+            return None
+        append(data[start:last])
+        at = last + 1
+    return values if at == len(data) else None
+
+
+def _decode(data: bytes, count: int) -> list[bytes] | None:
     values: list[bytes] = []
     append, starts = values.append, data.startswith
     at = 0
-    try:
-        for index, head in enumerate(_KEYLESS_HEADS[:count]):
-            if (length := data[at]) < 128:
-                at += 1
-                end = at + (length >> 1)
-            else:
-                if (second := data[at + 1]) > 127:
-                    return None
-                at += 2
-                end = at + (length >> 1 & 63 | second << 6)
-            at = at + len(head) if starts(head, at) else _behind_head(data, at, index)
-            if (size := data[at]) < 128:
-                last = at + 1 + (size >> 1)
-                at += 1
-            else:
-                if (second := data[at + 1]) > 127:
-                    return None
-                at += 2
-                last = at + (size >> 1 & 63 | second << 6)
-            # Both lengths are even, as negative ones are not; the last byte is the number of headers.
-            if (length | size) & 1 or last + 1 != end or data[last]:
+    for index, head in enumerate(_KEYLESS_HEADS[:count]):
+        if (length := data[at]) < 128:
+            at += 1
+            end = at + (length >> 1)
+        else:
+            if (second := data[at + 1]) > 127:
                 return None
-            append(data[at:last])
-            at = end
-    except IndexError:
-        return None
+            at += 2
+            end = at + (length >> 1 & 63 | second << 6)
+        at = at + len(head) if starts(head, at) else _behind_head(data, at, index)
+        if (size := data[at]) < 128:
+            last = at + 1 + (size >> 1)
+            at += 1
+        else:
+            if (second := data[at + 1]) > 127:
+                return None
+            at += 2
+            last = at + (size >> 1 & 63 | second << 6)
+        # Both lengths are even, as negative ones are not; the last byte is the number of headers.
+        if (length | size) & 1 or last + 1 != end or data[last]:
+            return None
+        append(data[at:last])
+        at = end
     return values if at == len(data) else None
 
 
