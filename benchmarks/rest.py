@@ -101,7 +101,7 @@ class Client:
     async def ask(self, method: str, path: str, body: bytes = b"", media: str = "application/json") -> bytes:
         lines = (
             f"{method} {path} HTTP/1.1",
-            "Host: b",
+            "Host: 127.0.0.1",
             f"Content-Type: {media}",
             f"Content-Length: {len(body)}",
         )
