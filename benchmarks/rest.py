@@ -8,9 +8,9 @@ is the ratio. Clients are keep-alive connections of this process on plain socket
 library, and each sends its next request when the answer to the last one is there. On a machine with few cores
 all of them share them: the ratio counts, not the rate.
 
-What is written is JSON of about 100 bytes a record, with 1 and with 100 records in a request; what is read is
-an answer of up to 100 records, from an instance of its own for each client. The echo of a read sends as many
-bytes back as the proxy answers.
+What is written is JSON of about 100 bytes a record, with 1 and with 100 records in a request, and 100 with
+keys of their own; what is read is an answer of up to 100 records, from an instance of its own for each
+client. The echo of a read sends as many bytes back as the proxy answers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Client:
     async def ask(self, method: str, path: str, body: bytes = b"", media: str = "application/json") -> bytes:
         lines = (
             f"{method} {path} HTTP/1.1",
-            "Host: b",
+            "Host: 127.0.0.1",
             f"Content-Type: {media}",
             f"Content-Length: {len(body)}",
         )
@@ -141,24 +141,27 @@ async def measure(server: Server, clients: int, seconds: float, step: Step) -> M
     return measured
 
 
-def produce_body(records: int) -> bytes:
+def produce_body(records: int, *, keyed: bool = False) -> bytes:
     value = {"id": 123456, "customer": "customer-42", "note": "x" * 50}
-    return json.dumps({"records": [{"value": value}] * records}).encode()
+    keys = [{"key": f"customer-{number}"} if keyed else {} for number in range(records)]
+    return json.dumps({"records": [{**key, "value": value} for key in keys]}).encode()
 
 
 def shown(name: str, measured: Measured, echo: Measured) -> None:
     records = measured.records / measured.seconds
     cpu = echo.cpu_ms / measured.cpu_ms
     print(
-        f"  {name:42} {measured.rate:7.0f} requests/s {records:9.0f} records/s  p99 {measured.p99_ms:7.1f} ms"
+        f"  {name:46} {measured.rate:7.0f} requests/s {records:9.0f} records/s  p99 {measured.p99_ms:7.1f} ms"
         f"   echo {echo.rate:7.0f}/s p99 {echo.p99_ms:7.1f} ms   ratio {measured.rate / echo.rate:4.2f}"
         f"   CPU {measured.cpu_ms:.2f} ms, echo {echo.cpu_ms:.2f} ms, ratio {cpu:4.2f}",
         flush=True,
     )
 
 
-async def produce(rest: Server, echo: Server, clients: int, seconds: float, records: int) -> None:
-    body = produce_body(records)
+async def produce(
+    rest: Server, echo: Server, clients: int, seconds: float, records: int, *, keyed: bool = False
+) -> None:
+    body = produce_body(records, keyed=keyed)
 
     async def write(client: Client, number: int) -> int:
         answer = await client.ask("POST", "/topics/bench", body, _JSON)
@@ -173,7 +176,8 @@ async def produce(rest: Server, echo: Server, clients: int, seconds: float, reco
     measured = await measure(rest, clients, seconds, write)
     await measure(echo, clients, seconds / 4, send_back)
     echoed = await measure(echo, clients, seconds, send_back)
-    shown(f"produce, {records} in a request, {clients} clients", measured, echoed)
+    what = f"{records} with keys" if keyed else f"{records}"
+    shown(f"produce, {what} in a request, {clients} clients", measured, echoed)
 
 
 async def consume(rest: Server, echo: Server, clients: int, seconds: float) -> None:
@@ -264,9 +268,9 @@ def port_of(line: str) -> int:
 
 async def run(rest: Server, echo: Server, arguments: argparse.Namespace) -> None:
     clients = [int(each) for each in arguments.clients.split(",")]
-    for records in (1, 100):
+    for records, keyed in ((1, False), (100, False), (100, True)):
         for each in clients:
-            await produce(rest, echo, each, arguments.seconds, records)
+            await produce(rest, echo, each, arguments.seconds, records, keyed=keyed)
     for each in clients:
         await consume(rest, echo, each, arguments.seconds)
     await many_consumers(rest, arguments.consumers)

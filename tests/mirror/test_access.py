@@ -42,3 +42,24 @@ def test_where_names_and_offsets_stay_all_of_topics_and_groups_do() -> None:
     assert target_acl(IDENTITY, group, exact=True) == group
     assert target_acl(IDENTITY, acl(Operation.ALTER, resource_type=ResourceType.CLUSTER), exact=True) is None
     assert target_acl(IDENTITY, group, exact=False) is None
+
+
+def test_rights_to_what_is_something_else_at_the_target_are_not_carried_over() -> None:
+    more = {"replication.policy.class": "IdentityReplicationPolicy", "topics": "orders.*", "groups": "shop.*"}
+    flow = read_settings(MINIMAL | more).flows[0]
+    there = {"orders", "payments"}
+
+    def is_carried(given: Acl) -> bool:
+        return target_acl(flow, given, exact=True, at_target=there) == given
+
+    assert is_carried(acl(Operation.WRITE))
+    assert not is_carried(acl(Operation.READ, "payments")), "a topic that the target has for itself"
+    assert is_carried(acl(Operation.READ, "bills")), "a topic that is not there yet"
+    assert is_carried(acl(Operation.READ, "*"))
+    assert is_carried(acl(Operation.READ, "pay", pattern_type=PatternType.PREFIXED))
+    group = acl(Operation.READ, "shop-1", resource_type=ResourceType.GROUP)
+    assert is_carried(group)
+    assert not is_carried(group._replace(resource_name="billing"))
+    assert is_carried(group._replace(resource_name="*"))
+    connect = read_settings(MINIMAL | {"replication.policy.class": "IdentityReplicationPolicy"}).flows[0]
+    assert target_acl(connect, group._replace(resource_name="connect-x"), exact=True) is not None

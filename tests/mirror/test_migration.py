@@ -45,10 +45,10 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["migrate", *arguments])
 
 
-def plan(pair: dict[str, Broker], state: Path) -> Result:
+def plan(pair: dict[str, Broker], state: Path, *more: str) -> Result:
     a, b = pair.values()
     addresses = ["--from", a.bootstrap_servers, "--to", b.bootstrap_servers]
-    return command("plan", *addresses, "--state", str(state), "--json")
+    return command("plan", *addresses, "--state", str(state), "--json", *more)
 
 
 def mirroring(pair: dict[str, Broker]) -> bool:
@@ -99,6 +99,22 @@ def test_from_the_plan_to_the_cut_over_and_back(pair: dict[str, Broker], tmp_pat
         produce_over_the_wire(a)
         wait_until(lambda: mirroring(pair), lambda: (log_bounds(a, "orders"), log_bounds(b, "orders")))
     assert MigrationState.load(file).fenced == {}
+
+
+def test_only_the_groups_of_the_plan_move(pair: dict[str, Broker], tmp_path: Path) -> None:
+    a, b = pair.values()
+    place = TopicPartition("payments", 0)
+    ask(a, lambda cluster: Groups(cluster).commit("test-shop", {place: CommittedOffset(3)}))
+    file = tmp_path / "migration.json"
+    planned = plan(pair, file, "--groups", "shop.*")
+    assert json.loads(planned.stdout)["groups"] == ["shop"]
+    more = {"replication_policy_class": "IdentityReplicationPolicy", "groups": "shop.*"}
+    with running(settings(pair, "source->target", **more)):
+        wait_until(lambda: mirroring(pair))
+        done = command("cutover", "--state", str(file), "--json")
+    assert json.loads(done.stdout)["groups"] == 1, done.output
+    assert ask(b, lambda cluster: Groups(cluster).committed("shop"))
+    assert not ask(b, lambda cluster: Groups(cluster).committed("test-shop"))
 
 
 def produce_over_the_wire(broker: Broker) -> None:

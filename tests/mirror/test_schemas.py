@@ -1,20 +1,24 @@
 """Schemas carried from one registry to another: the same ids, or said loudly."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from moldau.cli.main import cli
 from moldau.client.registry.errors import RegistryError
 from moldau.client.registry.schema_registry import Reference, RegistryClient
 from moldau.mirror.rules.properties import read_settings
 from moldau.mirror.schemas import SchemaSync
 from moldau.registry.server import ServerOptions, serve
 from moldau.testing import Broker
-from tests.mirror.flows import SETTINGS, running, settings_with
+from tests.mirror.flows import SETTINGS, log_bounds, running, settings_with
 from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -138,3 +142,29 @@ def test_both_registries_are_named() -> None:
     assert flow.registries is not None
     assert [each.url for each in flow.registries] == ["http://a", "http://b"]
     assert "secret" not in repr(flow)
+
+
+def test_a_cluster_moves_with_the_schemas_of_its_registry(
+    brokers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
+    """They are in a topic like any other: a registry that is started at the new cluster has them."""
+    a, b = brokers
+    state = ["--state", str(tmp_path / "migration.json")]
+    with registry(a) as old:
+        with RegistryClient(old) as client:
+            client.register("address-value", ADDRESS)
+            before = shown(client)
+        addresses = ["--from", a.bootstrap_servers, "--to", b.bootstrap_servers]
+        planned = CliRunner().invoke(cli, ["migrate", "plan", *addresses, *state, "--json"])
+        assert [each["name"] for each in json.loads(planned.stdout)["topics"]] == ["_schemas"], planned.output
+        identity = {"replication.policy.class": "IdentityReplicationPolicy"}
+        with running(settings_with({"A": a, "B": b}, ("A->B",), identity)):
+            wait_until(
+                lambda: "_schemas" in b.topics() and log_bounds(a, "_schemas") == log_bounds(b, "_schemas")
+            )
+            done = CliRunner().invoke(cli, ["migrate", "cutover", *state])
+            assert done.exit_code == 0, done.output
+    with registry(b) as new, RegistryClient(new) as client:
+        assert shown(client) == before
+        client.register("user-value", '"string"')
+        assert [row[2] for row in shown(client)] == [1, 2]

@@ -86,6 +86,46 @@ def test_values_alone_are_read_as_the_general_way_reads_them(found, compact):
         assert read == general(Format.JSON, body)
 
 
+plain_keys = st.text(max_size=8).map(lambda text: json.dumps(text, ensure_ascii=False))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(plain_keys | texts | odd, texts | odd), min_size=1, max_size=4)
+    | st.lists(st.tuples(plain_keys, texts), min_size=1, max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
+@example([('"a"', '{"key":1}'), ('"},{\'"', '"x"')], True, True)
+@example([('"k"', '{"a":1,"a":2}')], True, False)
+@example([('"null"', "null"), ('"1e5"', '"1e5"'), ('"0.00001"', "[{}]")], True, False)
+@example([('""', "1"), ('"\x7f\u2028é"', "2")], False, True)
+@example([('"k"', "1e22")], True, True)
+@example([("1", "2"), ('"k"', "3")], True, True)
+def test_keys_and_values_are_read_as_the_general_way_reads_them(found, compact, key_first):
+    colon, comma = (":", ",") if compact else (": ", ", ")
+    entries = []
+    for key, value in found:
+        fields = [f'"key"{colon}{key}', f'"value"{colon}{value}']
+        entries.append(f"{{{comma.join(fields if key_first else reversed(fields))}}}")
+    body = f'{{"records"{colon}[{comma.join(entries)}]}}'.encode()
+    read = quick(Format.JSON, body)
+    if read is not None:
+        assert read == general(Format.JSON, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"records": [{"key": "a", "value": 1, "key": "b"}]}',
+        '{"records": [{"key": "a", "key": "b", "value": 1}]}',
+        '{"records": [{"key": "a", "value": 1, "value": 1}, {"key": "a", "value": 1}]}',
+    ],
+)
+def test_a_key_that_comes_twice_is_left_to_the_general_way(body):
+    assert read_plain(Format.JSON, body.encode()) is None
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=5))
 def test_binary_is_read_as_the_general_way_reads_it(found):
@@ -99,6 +139,8 @@ def test_binary_is_read_as_the_general_way_reads_it(found):
     [
         '{"value": {"id": 123, "name": "Ünï \\n \\" \\\\", "at": "12:30", "more": [1, 2.5, null, true, {}]}}',
         '{"key": "k", "value": null}',
+        '{"key": "Ünï, \'", "value": {"key": "},{", "more": [1, {"value": 2}]}}',
+        '{"key": 7, "value": 1.5}',
         '{"value": {"id": "3e8-41e5", "price": 12.5, "of": 10000}}',
         '{"partition": 0, "value": "e5 1e"}',
         "{}",

@@ -36,7 +36,7 @@ class Producer:
         self.next += 1
         return self.next
 
-    async def send_encoded(self, topic, encoded):
+    async def send_encoded(self, topic, encoded, *, at_once=False):
         data = encoded.stamped(-1, -1, -1, transactional=False)
         found = decode_records(data, 0, read_header(data), limit=1_000_000)
         records = [(each.key, each.value) for each in found]

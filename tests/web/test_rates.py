@@ -21,6 +21,19 @@ def test_a_burst_and_then_one_at_a_time():
         rates.take("ann", 1000.0)  # never more than the burst
 
 
+def test_whoever_only_looks_takes_nothing():
+    rates = Rates(1.0, 1)
+    for _ in range(5):
+        rates.check("ann", 100.0)
+    rates.take("ann", 100.0)
+    with pytest.raises(Problem) as refused:
+        rates.check("ann", 100.0)
+    assert refused.value.headers == {"Retry-After": "1"}
+    rates.check("ann", 101.0)
+    rates.check("bob", 100.0)
+    Rates(0, 1).check("ann", 0.0)
+
+
 def test_zero_is_any_number():
     rates = Rates(0, 1)
     for _ in range(1000):

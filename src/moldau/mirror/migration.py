@@ -42,6 +42,8 @@ class MigrationState:
     source: str
     target: str
     topics: list[str] = field(default_factory=list)
+    #: Which groups move, as in ``--groups``.
+    groups: str = ".*"
     #: Topic -> its ``max.message.bytes`` before the cut-over, None where it had none of its own.
     fenced: dict[str, str | None] = field(default_factory=dict)
     #: Topic -> where its partitions ended at the cut-over.

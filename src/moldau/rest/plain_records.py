@@ -24,15 +24,16 @@ _MOST_BRACKETS = 50
 _MOST_ENTRIES = 10_000
 _LARGEST_PARTITION = (1 << 31) - 1
 #: Where a number with an exponent may be, found in little time; and where one is, or a text that looks so.
-_MAYBE_EXPONENT = re.compile(rb"e(?<=[0-9]e)[-+0-9]")
+_MAYBE_EXPONENT = re.compile(rb"e[-+0-9](?<=[0-9]e.)", re.DOTALL)
 _EXPONENT = re.compile(rb"(?:^|[:,\[])-?[0-9]+(?:\.[0-9]+)?e")
-
+#: Values with brackets of their own.
+_NESTED = frozenset({dict, list})
 
 #: A body whose records have nothing but values, around and between them.
 _FRONT, _BETWEEN, _BACK = b'{"records":[{"value":', b'},{"value":', b"}]}"
 #: The same of a column that is written as objects with a name that hardly anybody uses.
 _COLUMN_FRONT, _COLUMN_BETWEEN, _COLUMN_BACK = b'[{"":', b'},{"":', b"}]"
-_value_of = itemgetter("value")
+_value_of, _key_of = itemgetter("value"), itemgetter("key")
 
 
 class PlainRecords(NamedTuple):
@@ -63,58 +64,90 @@ def _read(form: Format, body: bytes, found: Any) -> PlainRecords | None:
     entries = found.get("records")
     if entries.__class__ is not list or not 0 < len(entries) <= _MOST_ENTRIES:
         return None
-    if form is Format.JSON and (values := _only_values(entries)) is not None:
-        return _read_values(body, orjson.dumps(found), values)
-    if set(map(type, entries)) != {dict}:
-        return None
-    names = frozenset().union(*entries)
-    if not names <= _FIELDS:
-        return None
-    return _read_entries(form, body, entries, names)
+    usual = _values_and_keys(entries)
+    if usual is None:
+        return _read_entries(form, body, entries)
+    values, keys = usual
+    if form is Format.JSON and (keys is None or _are_plain_texts(keys, body)):
+        if keys is not None:
+            for each in entries:
+                del each["key"]
+        return _read_values(body, orjson.dumps(found), values, keys)
+    columns = [values] if keys is None else [values, keys]
+    names = ("value", "key")[: len(columns)]
+    return _read_columns(form, body, entries, dict(zip(names, columns, strict=True)))
 
 
-def _only_values(entries: list[Any]) -> list[Any] | None:
-    """Their values, where every entry is an object that has a value and nothing else."""
+def _values_and_keys(entries: list[Any]) -> tuple[list[Any], list[Any] | None] | None:
+    """Columns, where every entry is an object with a value and nothing else, or every one has a key too."""
     try:
-        values = list(map(_value_of, entries))
+        values, fields = list(map(_value_of, entries)), sum(map(len, entries))
+        if fields == len(entries):
+            return values, None
+        return (values, list(map(_key_of, entries))) if fields == 2 * len(entries) else None
     except (KeyError, TypeError):
         return None
-    return values if sum(map(len, entries)) == len(entries) else None
 
 
-def _read_values(body: bytes, rebuilt: bytes, values: list[Any]) -> PlainRecords | None:
-    """The same as ``_read_entries`` for the usual request; ``rebuilt`` is its text, written again."""
+def _are_plain_texts(keys: list[Any], body: bytes) -> bool:
+    """Whether all are texts that JSON writes as they are."""
+    return b"\\" not in body and set(map(type, keys)) == {str}
+
+
+def _read_values(
+    body: bytes, rebuilt: bytes, values: list[Any], keys: list[str] | None
+) -> PlainRecords | None:
+    """The same as ``_read_entries`` for the usual request, whose keys, if there are any, are plain texts.
+
+    ``rebuilt`` is its text, written again without the keys.
+    """
     texts = _pieces(rebuilt[len(_FRONT) : -len(_BACK)], _BETWEEN, values)
     # A name that comes twice leaves fewer quotes in what was read than there are in the text.
-    if rebuilt != body and rebuilt.count(b'"') != body.count(b'"'):
+    quotes_of_keys = 0 if keys is None else 4 * len(keys)
+    if rebuilt != body and rebuilt.count(b'"') + quotes_of_keys != body.count(b'"'):
         return None
     if not _is_certain(rebuilt, values, texts, around=2 + len(values)):
         return None
     if b"null" in texts:
         texts = [None if each == b"null" else each for each in texts]
-    return PlainRecords(texts, None, None)
+    if keys is None:
+        return PlainRecords(texts, None, None)
+    # No text of JSON has a line end in it.
+    quoted = '"\n"'.join(keys)
+    return PlainRecords(texts, f'"{quoted}"'.encode().split(b"\n"), None)
 
 
-def _read_entries(
-    form: Format, body: bytes, entries: list[dict[str, Any]], names: frozenset[str]
-) -> PlainRecords | None:
-    columns = [[each.get(name) for each in entries] for name in ("value", "key") if name in names]
-    write: Callable[[list[Any]], list[bytes | None] | None] = _texts if form is Format.JSON else _from_base64
-    written = [write(column) for column in columns]
-    if None in written:
+def _read_entries(form: Format, body: bytes, entries: list[Any]) -> PlainRecords | None:
+    if set(map(type, entries)) != {dict}:
         return None
+    names = frozenset().union(*entries)
+    if not names <= _FIELDS:
+        return None
+    columns = {name: [each.get(name) for each in entries] for name in names}
+    return _read_columns(form, body, entries, columns)
+
+
+def _read_columns(
+    form: Format, body: bytes, entries: list[dict[str, Any]], columns: dict[str, list[Any]]
+) -> PlainRecords | None:
+    """Records by the names of their fields; those that no entry has are not among them."""
+    partitions = columns.pop("partition", None)
+    write: Callable[[list[Any]], list[bytes | None] | None] = _texts if form is Format.JSON else _from_base64
     # A name that comes twice leaves fewer quotes in what was read than there are in the text.
     quotes = 2 + 2 * sum(map(len, entries))
-    for column, each in zip(columns, written, strict=True):
-        quotes += _quotes(form, column, each or ())
+    written: dict[str, list[bytes | None]] = {}
+    for name, column in columns.items():
+        found = write(column)
+        if found is None:
+            return None
+        written[name] = found
+        quotes += _quotes(form, column, found)
     if body.count(b'"') != quotes:
         return None
-    partitions = [each.get("partition") for each in entries] if "partition" in names else None
     if partitions is not None and not all(map(_is_partition, partitions)):
         return None
     nothing: list[bytes | None] = [None] * len(entries)
-    values = written[0] if "value" in names else nothing
-    return PlainRecords(values or nothing, written[-1] if "key" in names else None, partitions)
+    return PlainRecords(written.get("value", nothing), written.get("key"), partitions)
 
 
 def _texts(column: list[Any]) -> list[bytes | None] | None:
@@ -150,7 +183,7 @@ def _is_certain(everything: bytes, column: list[Any], texts: Sequence[bytes | No
     if inner <= _MOST_BRACKETS:
         return True
     kinds = list(map(type, column))
-    inner -= kinds.count(dict) + kinds.count(list)
+    inner -= len(kinds) if _NESTED.issuperset(kinds) else sum(map(_NESTED.__contains__, kinds))
     return inner <= _MOST_BRACKETS or max(map(_brackets, texts)) <= _MOST_BRACKETS
 
 

@@ -12,7 +12,8 @@ from moldau.web.problems import Problem
 CONSUMER_INSTANCE_NOT_FOUND = 40403
 KAFKA_ERROR, KAFKA_RETRIABLE_ERROR = 50002, 50003
 
-_AUTHENTICATION = frozenset(
+#: The cluster does not let a login in.
+AUTHENTICATION = frozenset(
     {
         ErrorCode.SASL_AUTHENTICATION_FAILED,
         ErrorCode.UNSUPPORTED_SASL_MECHANISM,
@@ -72,7 +73,7 @@ _CONFLICT = frozenset(
 def from_kafka(error: KafkaError, *, v2: bool = False) -> Problem:
     """A cluster's refusal as an answer of the proxy."""
     code, words = error.code, error.message or error.code.name
-    if code in _AUTHENTICATION:
+    if code in AUTHENTICATION:
         return Problem(40101, 401, f"Authentication failed: {words}")
     if code in _AUTHORIZATION:
         return Problem(40301, 403, words)

@@ -4,7 +4,9 @@ Invariant: what a cluster refuses is the outcome of the records concerned and ne
 A request waits while the producer's memory is full, so what clients send is bounded by what brokers take.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
@@ -108,12 +110,13 @@ async def send_plain(
     """
     limit = batches.producer.options.batch_size_bytes
     sent: list[tuple[Sequence[int], Place, Share]] = []
-    for chosen, places in _by_partition(records, partition, partition_count):
+    everything = range(len(records.values))
+    for chosen, places in by_partition(records, partition, partition_count):
         for part in (places,) if size <= limit else _in_batches(records, places, limit):
             keys = None if records.keys is None else _those(records.keys, part)
             place, values = (topic, chosen), _those(records.values, part)
             if size <= limit:
-                share = await batches.add(place, values, keys, size)
+                share = await batches.add(place, values, keys, size, at_once=places == everything)
             else:  # those of one partition have to stay in their order
                 share = await batches.add_alone(place, values, keys)
             sent.append((part, place, share))
@@ -142,24 +145,27 @@ def size_of(records: PlainRecords) -> int:
     return total + sum(map(len, filter(None, records.keys or ())))
 
 
-def _by_partition(
+def by_partition(
     records: PlainRecords, partition: int | None, partition_count: int
 ) -> Iterator[tuple[int | None, Sequence[int]]]:
-    """Places of records by the partition that they name or their key has; None for any."""
+    """Places of records by the partition that they name or their key has; None for any.
+
+    All of them are a range.
+    """
     everything = range(len(records.values))
     if partition is not None:
         yield partition, everything
         return
-    if records.keys is None and records.partitions is None:
-        yield None, everything
+    if records.partitions is None and (records.keys is None or partition_count == 1):
+        yield None if records.keys is None else 0, everything
         return
-    found: dict[int | None, list[int]] = {}
-    for place in everything:
-        chosen = None if records.partitions is None else records.partitions[place]
-        key = None if records.keys is None else records.keys[place]
+    found: defaultdict[int | None, list[int]] = defaultdict(list)
+    nothing = repeat(None)
+    columns = zip(everything, records.partitions or nothing, records.keys or nothing, strict=False)
+    for place, chosen, key in columns:
         if chosen is None and key is not None:
             chosen = partition_of(key, partition_count)
-        found.setdefault(chosen, []).append(place)
+        found[chosen].append(place)
     yield from found.items()
 
 

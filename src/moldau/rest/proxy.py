@@ -50,6 +50,8 @@ class Proxy:
         registry = None if options.registry_url is None else RegistryClient(options.registry_url)
         self.schemas = SchemaFormats(registry)
         self.peers = Peers(identity.url)
+        #: Of requests without a login of the cluster's; there when the proxy is open, and as long as it is.
+        self.own_session: Session
         #: Requests that follow records now.
         self.followers = 0
         #: Set when the proxy is to stop: whoever follows records is let go.
@@ -59,9 +61,9 @@ class Proxy:
 
     async def open(self) -> None:
         """Raises the ``KafkaError`` of a cluster that does not let the proxy in."""
-        own = await self.sessions.open_own()
+        self.own_session = await self.sessions.open_own()
         if self.options.group_id is not None:
-            self.peers.join(own.cluster, self._identity, self.options.group_id)
+            self.peers.join(self.own_session.cluster, self._identity, self.options.group_id)
         self.consumers.start()
         self._tidying = asyncio.create_task(self._tidy(), name="rest-sessions")
 
@@ -73,9 +75,6 @@ class Proxy:
         await self.peers.close()
         await self.sessions.close()
         self.schemas.close()
-
-    async def own_session(self) -> Session:
-        return await self.sessions.of(self.options.sessions.security)
 
     def renders(self, form: Format, *, whole: bool = False) -> Render:
         """How records are shown in a format: v2's five fields, or with time and headers too."""

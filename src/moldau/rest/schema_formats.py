@@ -7,19 +7,23 @@ are ``Problem``s with Confluent's codes.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
 from moldau.rest import problems
 from moldau.rest.formats import SCHEMA_TYPES, Format
+from moldau.rest.schema_checks import SchemaChecks
+from moldau.schemas.json_schema.work import is_quick
 from moldau.schemas.schema_id import Headers, SchemaRef, id_prefix
 from moldau.serde.calls import unframed
 from moldau.serde.errors import SerdeError
 from moldau.serde.json_forms import Decode, Encode, decoder, encoder
 from moldau.serde.options import STRATEGIES
-from moldau.serde.registered import writer_schema
+from moldau.serde.registered import referenced, writer_schema
+from moldau.web.json_text import MAX_DEPTH
 from moldau.web.problems import Problem
 
 _T = TypeVar("_T")
@@ -50,10 +54,17 @@ class Writer:
     form: Format
     schema: RegisteredSchema
     _encode: Encode
+    #: Where that may take long: checks values before they are written.
+    _check: Callable[[list[Any]], Awaitable[None]] | None = None
 
     @property
     def schema_id(self) -> int:
         return self.schema.schema_id
+
+    async def check(self, values: Iterable[Any]) -> None:
+        """To be asked before values are written: a ``Problem`` where one does not fit, or may not."""
+        if self._check is not None:
+            await self._check([each for each in values if each is not None])
 
     def write(self, value: Any) -> bytes | None:
         """No value is no bytes; a value that does not fit is a ``Problem``."""
@@ -79,10 +90,12 @@ class SchemaFormats:
 
     def __init__(self, registry: RegistryClient | None) -> None:
         self._registry = registry
+        self._checks = SchemaChecks()
         self._writers: dict[Hashable, Writer] = {}
         self._decoders: dict[tuple[SchemaRef, str], Decode] = {}
 
     def close(self) -> None:
+        self._checks.close()
         if self._registry is not None:
             self._registry.close()
 
@@ -145,7 +158,14 @@ class SchemaFormats:
             raise problems.invalid_schema(
                 f"schema {found.schema_id} is {found.schema_type}, not {SCHEMA_TYPES[wanted.form]}"
             )
-        return Writer(forms[found.schema_type], found, encoder(client, found))
+        form, encode = forms[found.schema_type], encoder(client, found)
+        if form is Format.JSONSCHEMA:
+            from moldau.serde.json_schema import encode_json
+
+            references = referenced(client, found.references)
+            if references or not is_quick(found.text, MAX_DEPTH):
+                return Writer(form, found, encode_json, partial(self._checks.check, found.text, references))
+        return Writer(form, found, encode)
 
     def _make_decoder(self, client: RegistryClient, ref: SchemaRef, form: Format) -> Decode:
         schema = writer_schema(client, ref, SCHEMA_TYPES[form])

@@ -18,6 +18,7 @@ from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.security import Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import problems
+from moldau.rest.refusals import Refusals
 from moldau.rest.shared_batches import SharedBatches
 
 #: How old what is known of a topic may be before records are sent to it.
@@ -116,6 +117,7 @@ class Sessions:
         self.options = options
         self._sessions: OrderedDict[Security, Session] = OrderedDict()
         self._opening: dict[Security, asyncio.Task[Session]] = {}
+        self._refusals = Refusals()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -126,14 +128,18 @@ class Sessions:
         session.users += 1
         return session
 
-    async def of(self, security: Security) -> Session:
-        """The session of a login; raises the ``KafkaError`` of a cluster that refuses it."""
+    async def of(self, security: Security, address: str | None = None) -> Session:
+        """The session of a login; raises the ``KafkaError`` of a cluster that refuses it.
+
+        ``address`` is where it comes from; None for the proxy's own.
+        """
         session = self._sessions.get(security)
         if session is None:
             task = self._opening.get(security)
             if task is None:
                 await self._make_room()
-                task = self._opening[security] = asyncio.create_task(self._open(security))
+                opening = self._open(security) if address is None else self._try(security, address)
+                task = self._opening[security] = asyncio.create_task(opening)
                 task.add_done_callback(lambda _: self._opening.pop(security, None))
             session = await asyncio.shield(task)
         session.used_at = asyncio.get_running_loop().time()
@@ -150,7 +156,12 @@ class Sessions:
 
     async def close_idle(self) -> None:
         now = asyncio.get_running_loop().time()
+        self._refusals.forget_old(now)
         await self._end(lambda each: now - each.used_at > _IDLE_SECONDS)
+
+    async def _try(self, security: Security, address: str) -> Session:
+        async with self._refusals.trial(security, address):
+            return await self._open(security)
 
     async def _open(self, security: Security) -> Session:
         options = self.options

@@ -70,7 +70,8 @@ class Batch:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         share = Share(self, len(self.values), values, keys, outcome)
         if keys is not None:
-            self.keys = [*(self.keys or ()), *keys]
+            self.keys = self.keys or []
+            self.keys += keys
         self.values += values
         self.size += size
         self.shares.append(share)
@@ -95,25 +96,32 @@ class SharedBatches:
         self._never_shared: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def add(self, place: Place, values: Column, keys: Column | None, size: int) -> Share:
-        """Takes records that fit into one batch; ``outcome`` is to be asked for what became of them."""
+    async def add(
+        self, place: Place, values: Column, keys: Column | None, size: int, *, at_once: bool = False
+    ) -> Share:
+        """Takes records that fit into one batch; ``outcome`` is to be asked for what became of them.
+
+        ``at_once`` says that no others follow which could travel in the same request to a broker.
+        """
         collected = self._collected.get(place)
         if collected is not None:
             if collected.takes(values, keys, size):
                 return collected.add(values, keys, size)
             self._send_collected(place)
         if place not in self._on_their_way or place[0] in self._never_shared:
-            return await self.add_alone(place, values, keys)
+            return await self.add_alone(place, values, keys, at_once=at_once)
         batch = self._collected[place] = Batch()
         loop = asyncio.get_running_loop()
         batch.timer = loop.call_later(_LINGER_SECONDS, self._send_collected, place)
         return batch.add(values, keys, size)
 
-    async def add_alone(self, place: Place, values: Column, keys: Column | None) -> Share:
+    async def add_alone(
+        self, place: Place, values: Column, keys: Column | None, *, at_once: bool = False
+    ) -> Share:
         """The same for records that leave at once, behind all that left like this before."""
         batch = Batch()
         share = batch.add(values, keys, 0)
-        await self._send(place, batch)
+        await self._send(place, batch, at_once=at_once)
         return share
 
     async def outcome(self, place: Place, share: Share) -> Outcome:
@@ -137,7 +145,7 @@ class SharedBatches:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _send(self, place: Place, batch: Batch) -> None:
+    async def _send(self, place: Place, batch: Batch, *, at_once: bool = False) -> None:
         """Hands a batch to the producer, which reports its outcome."""
         topic, partition = place
         self._on_their_way[place] = self._on_their_way.get(place, 0) + 1
@@ -145,7 +153,7 @@ class SharedBatches:
         try:
             number = await self.producer.next_partition(topic) if partition is None else partition
             encoded = EncodedBatch.of(number, batch.values, batch.keys, _CLOCK.now_ms())
-            delivery = await self.producer.send_encoded(topic, encoded)
+            delivery = await self.producer.send_encoded(topic, encoded, at_once=at_once)
         except KafkaError as error:
             self._finish(place, batch, number, error)
         except BaseException:

@@ -13,6 +13,7 @@ from moldau.client.transport.connection import (
     parse_address,
 )
 from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.codec import writer
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -115,6 +116,33 @@ def test_requests_are_pipelined_in_order(scripted: Any) -> None:
             found = [answer.cluster_id for answer in await asyncio.gather(*answers)]
             assert found == [f"type {n}" for n in range(100)]
             assert connection.in_flight == 0
+
+    asyncio.run(run())
+
+
+def test_an_encoded_request_calls_back(scripted: Any) -> None:
+    """With the answer, in the order of the requests, and with the error of a connection that is closed."""
+
+    async def run() -> None:
+        async with scripted(HANDLERS) as broker:
+            connection = await connect(broker)
+            version, decode = connection.agreed(ApiKey.DESCRIBE_CLUSTER)
+            body = bytearray()
+            writer(DescribeClusterRequest, version)(DescribeClusterRequest(endpoint_type=1), body, [])
+            found: list[Any] = []
+
+            def submit() -> None:
+                connection.submit_encoded([body], ApiKey.DESCRIBE_CLUSTER, version, decode, found.append)
+
+            submit()
+            await connection.send(DescribeClusterRequest(endpoint_type=2))
+            assert [each.cluster_id for each in found] == ["type 1"]
+            submit()
+            connection.close()
+            assert isinstance(found[-1], ConnectionLost)
+            with pytest.raises(ConnectionLost):
+                submit()
+            assert len(found) == 2
 
     asyncio.run(run())
 

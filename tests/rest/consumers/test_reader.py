@@ -1,10 +1,14 @@
 """Records at hand: small batches that follow each other are one, where nothing tells their records apart."""
 
+import asyncio
+
 import pytest
 
+from moldau.base.names import TopicPartition
 from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, TimestampType, encode_batch, read_header
+from moldau.rest.consumers import reader as reader_module
 from moldau.rest.consumers.reader import Reader, Ready
 from moldau.rest.consumers.settings import InstanceSettings
 
@@ -77,3 +81,26 @@ def test_a_batch_that_cannot_be_opened_is_not_skipped():
     for _ in range(2):
         with pytest.raises(KafkaError, match="orders-0 cannot be read at offset 5"):
             reader.look()
+
+
+def test_more_is_fetched_when_half_of_what_was_ready_is_gone(monkeypatch):
+    batches = [fetched(place, b"a", key=b"k") for place in range(8)]
+    monkeypatch.setattr(reader_module, "_READY_BYTES", sum(each.size for each in batches))
+    monkeypatch.setattr(reader_module, "_READY_BATCHES", 100)
+
+    async def work():
+        reader = Reader(None, "g", InstanceSettings())
+        reader.positions[TopicPartition("orders", 0)] = 0
+        wanted = []
+        for batch in batches:
+            wanted.append(reader._wanted.is_set())
+            reader._make_ready(batch)
+        assert all(wanted)
+        assert not reader._wanted.is_set()
+        for _ in batches:
+            assert reader.look()
+            reader.take()
+            wanted.append(reader._wanted.is_set())
+        assert wanted[8:] == [False] * 3 + [True] * 5
+
+    asyncio.run(work())

@@ -49,8 +49,7 @@ class EncodedBatch:
         timestamp_ms: int,
     ) -> "EncodedBatch":
         """Records of one moment without headers; no keys stand for none in any of them."""
-        content = bytearray(HEADER_SIZE)
-        content += encode_plain_records(values, keys)
+        content = encode_plain_records(values, keys, bytes(HEADER_SIZE))
         return cls(partition, len(values), timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content))
 
     @classmethod

@@ -6,11 +6,13 @@ a key in the same place. Records without a key fill one batch of a partition and
 Pure: the same key and count give the same partition, for ever.
 """
 
+import struct
 from functools import lru_cache
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_words = struct.Struct("<I").iter_unpack
 
 
 @lru_cache(
@@ -20,13 +22,12 @@ def murmur2(data: bytes) -> int:
     """The 32-bit hash that Kafka calls murmur2, as an unsigned number."""
     size = len(data)
     h = _SEED ^ size
-    whole = size & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
-        k ^= k >> 24
-        h = (h * _M & _MASK) ^ (k * _M & _MASK)
-    if size > whole:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    rest = size & 3
+    for (k,) in _words(data[: size - rest]):
+        k = k * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
+    if rest:
+        h = (h ^ int.from_bytes(data[-rest:], "little")) * _M & _MASK
     h = (h ^ h >> 13) * _M & _MASK
     return h ^ h >> 15
 

@@ -258,10 +258,11 @@ class Producer:
         queues.next_sticky()
         return chosen
 
-    async def send_encoded(self, topic: str, encoded: EncodedBatch) -> Delivery:
+    async def send_encoded(self, topic: str, encoded: EncodedBatch, *, at_once: bool = False) -> Delivery:
         """Takes a batch whose records are encoded already; the outcome is that of its first record.
 
-        What was sent to the same partition before goes before it.
+        What was sent to the same partition before goes before it. ``at_once`` does not wait for others that
+        could travel in the same request.
         """
         size = len(encoded.content)
         if topic not in self._topics:
@@ -278,7 +279,7 @@ class Producer:
         batch.deadline = self._loop.time() + self.options.delivery_timeout_ms / 1000
         self._free_bytes -= size
         self._unfinished += 1
-        self._sender.ready(queue)
+        (self._sender.send_now if at_once else self._sender.ready)(queue)
         return Delivery(batch, 0, encoded.max_timestamp)
 
     async def flush(self) -> None:
@@ -524,8 +525,7 @@ class Producer:
         queue = batch.queue
         if queue.filling is batch:
             queue.close_batch()
-            self._sender.ready(queue)
-            self._sender.pump()
+            self._sender.send_now(queue)
 
     def _finish(self, batch: Batch, outcome: Outcome) -> None:
         self._free_bytes += batch.reserved

@@ -1,9 +1,9 @@
 """Sends full batches to the leaders of their partitions, and again where that may help.
 
-``ready(queue)`` says that a queue has something to send; ``finish(batch, outcome)``, given by the owner, is
-called for each batch once. Up to ``max_in_flight`` requests are in flight to each broker, each with one batch
-of every partition that has one. ``encoded_sender`` sends over blocking connections and leaves what failed
-there to ``retry``.
+``ready(queue)`` and ``send_now(queue)`` say that a queue has something to send; ``finish(batch, outcome)``,
+given by the owner, is called for each batch once. Up to ``max_in_flight`` requests are in flight to each
+broker, each with one batch of every partition that has one. ``encoded_sender`` sends over blocking
+connections and leaves what failed there to ``retry``.
 
 Invariant: the batches of a partition arrive in their order; with an identity (a producer id) each is written
 once. When the broker has lost count of the sequences, the batch that met this fails, and the rest goes on
@@ -140,11 +140,16 @@ class Sender:
             self.enter(transaction)
 
     def ready(self, queue: PartitionQueue) -> None:
-        """The queue has a full batch."""
+        """The queue has a full batch, which leaves with those of other queues when the loop has turned."""
         self._ready[queue] = None
         if not self.pump_scheduled and not self._closed:
             self.pump_scheduled = True
             self._loop.call_soon(self.pump)
+
+    def send_now(self, queue: PartitionQueue) -> None:
+        """The same for a batch that waits for no others."""
+        self._ready[queue] = None
+        self.pump()
 
     async def start(self) -> None:
         if self.options.idempotent and self.identity is None:
@@ -297,22 +302,21 @@ class Sender:
     def _send(self, node_id: int, batches: list[Batch]) -> None:
         connection = self._connections[node_id]
         try:
-            answer = self._submit(connection, batches)
+            is_answered = self._submit(connection, batches, partial(self._answered, node_id, batches))
         except KafkaError as error:
             for batch in batches:
                 self._failed(batch, error)
             return
-        if answer is None:
+        if not is_answered:
             for batch in batches:
                 batch.queue.arrived(batch, written=True)
                 self._finish(batch, (-1, -1))
             return
         self.transaction_started = True
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        answer.add_done_callback(partial(self._answered, node_id, batches))
 
-    def _submit(self, connection: Connection, batches: list[Batch]) -> "asyncio.Future[Any] | None":
-        """The future of the answer; None where there will be none."""
+    def _submit(self, connection: Connection, batches: list[Batch], answered: Callable[[Any], None]) -> bool:
+        """``answered`` is called with the answer, or with why there is none; False where none will come."""
         options = self.options
         timeout_ms = options.request_timeout_ms
         if len(batches) == 1 and options.acks and self.transaction is None:
@@ -324,21 +328,24 @@ class Sender:
                     topic_id, index, batches[0].records, acks=options.acks, timeout_ms=timeout_ms
                 )
                 read = plain_request.answer_reader(topic_id, index, decode)
-                return connection.submit_encoded(parts, ApiKey.PRODUCE, version, read, timeout_ms=timeout_ms)
+                connection.submit_encoded(
+                    parts, ApiKey.PRODUCE, version, read, answered, timeout_ms=timeout_ms
+                )
+                return True
         request, max_version = self.request(batches)
         if options.acks:
-            return connection.submit(request, max_version=max_version, timeout_ms=timeout_ms)
-        connection.post(request, max_version=max_version)
-        return None
-
-    def _answered(self, node_id: int, batches: list[Batch], answer: "asyncio.Future[Any]") -> None:
-        self._in_flight[node_id] -= 1
-        error = answer.exception()
-        if error is None:
-            failed = self.take_answer(answer.result(), batches)
+            answer = connection.submit(request, max_version=max_version, timeout_ms=timeout_ms)
+            answer.add_done_callback(lambda done: answered(done.exception() or done.result()))
         else:
-            assert isinstance(error, KafkaError), error
-            failed = [(batch, error) for batch in batches]
+            connection.post(request, max_version=max_version)
+        return bool(options.acks)
+
+    def _answered(self, node_id: int, batches: list[Batch], found: Any) -> None:
+        self._in_flight[node_id] -= 1
+        if isinstance(found, KafkaError):
+            failed = [(batch, found) for batch in batches]
+        else:
+            failed = self.take_answer(found, batches)
         for each in failed:
             self._failed(*each)
         self.pump()

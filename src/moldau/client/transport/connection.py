@@ -87,11 +87,32 @@ class RequestTimedOut(KafkaError):
         return str(self.message)
 
 
+class _Called:
+    """In place of a future: who waits is called at once, a turn of the loop earlier."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[Any], None]) -> None:
+        self._call = call
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, message: Any) -> None:
+        self._call(message)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._call(error)
+
+    def exception(self) -> None:
+        """Nobody leaves an error unseen."""
+
+
 class _Pending(NamedTuple):
     correlation_id: int
     api_key: ApiKey
     decode: Callable[[memoryview], Any]
-    answer: "asyncio.Future[Any]"
+    answer: "asyncio.Future[Any] | _Called"
     deadline: float
 
 
@@ -190,14 +211,18 @@ class Connection:
         api_key: ApiKey,
         version: int,
         decode: Callable[[memoryview], Any],
+        answered: Callable[[Any], None],
         *,
         timeout_ms: int | None = None,
-    ) -> "asyncio.Future[Any]":
-        """The same for a body that the caller has encoded, and an answer that ``decode`` reads."""
+    ) -> None:
+        """The same for a body that the caller has encoded, and an answer that ``decode`` reads.
+
+        ``answered`` is called with it as soon as it is there, or with the ``KafkaError`` that came instead.
+        """
         transport = self._open_transport()
         correlation_id = self._next_correlation_id()
         transport.write(framed(parts, api_key, version, correlation_id, self.client_id))
-        return self._expect(correlation_id, api_key, decode, timeout_ms)
+        self._expect(correlation_id, api_key, decode, _Called(answered), timeout_ms)
 
     def agreed(
         self, api_key: ApiKey, max_version: int | None = None
@@ -290,23 +315,24 @@ class Connection:
         timeout_ms: int | None,
     ) -> "asyncio.Future[Any]":
         correlation_id = self._write(request, api_key, version)
-        return self._expect(correlation_id, api_key, decode, timeout_ms)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._expect(correlation_id, api_key, decode, answer, timeout_ms)
+        return answer
 
     def _expect(
         self,
         correlation_id: int,
         api_key: ApiKey,
         decode: Callable[[memoryview], Any],
+        answer: "asyncio.Future[Any] | _Called",
         timeout_ms: int | None,
-    ) -> "asyncio.Future[Any]":
-        """The future of an answer to a request that was just written."""
-        answer: asyncio.Future[Any] = self._loop.create_future()
+    ) -> None:
+        """Waits for the answer to a request that was just written."""
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._loop.time() + wait_ms / 1000
         self._pending.append(_Pending(correlation_id, api_key, decode, answer, deadline))
         if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
-        return answer
 
     def _write(self, request: object, api_key: ApiKey, version: int) -> int:
         transport = self._open_transport()

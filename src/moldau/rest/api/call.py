@@ -57,8 +57,10 @@ class RestCall(Call):
     async def session(self) -> Session:
         """The session of whoever asks."""
         if isinstance(self.principal, Login):
-            return await self.proxy.sessions.of(self.principal.security)
-        return await self.proxy.own_session()
+            client = self.request.client
+            address = "" if client is None else client.host
+            return await self.proxy.sessions.of(self.principal.security, address)
+        return self.proxy.own_session
 
     # The path.
 

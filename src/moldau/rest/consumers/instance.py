@@ -183,16 +183,19 @@ class ConsumerInstance:
     # Reading.
 
     async def records(self, timeout_ms: int | None, max_bytes: int, ack: int | None = None) -> Answer:
-        """What has come, or comes in time; nothing where nothing does."""
+        """What has come, or comes in time; nothing where nothing does. The caller says ``in_use``."""
         if self.following:
             raise problems.illegal_state("The records of this consumer are being followed by another request")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.settings.timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        try:
-            async with asyncio.timeout_at(max(deadline, loop.time() + _LINGER_SECONDS)):
-                await self._reading.acquire()
-        except TimeoutError:
-            return Answer([])
+        if self.busy <= 1:  # nobody else reads: a timeout would cost more than the rest
+            await self._reading.acquire()
+        else:
+            try:
+                async with asyncio.timeout_at(max(deadline, loop.time() + _LINGER_SECONDS)):
+                    await self._reading.acquire()
+            except TimeoutError:
+                return Answer([])
         try:
             return await self._next_answer(deadline, max_bytes, ack)
         finally:

@@ -36,7 +36,8 @@ _FETCH_BYTES = 1024 * 1024
 _RESETS: dict[str, Start | None] = {"earliest": BEGINNING, "latest": END, "none": None}
 #: Topics that a pattern looks for are found within this time.
 _METADATA_MAX_AGE_MS = 30_000
-#: With so much ready nothing more is taken from the fetcher, which then stops too.
+#: With so much ready nothing more is taken from the fetcher, which then stops too, until half of it is gone:
+#: to wake the task for every batch would cost more than the batch.
 _READY_BYTES, _READY_BATCHES = 256 * 1024, 100
 #: Small batches are put together up to so many records.
 _JOINED_RECORDS = 100
@@ -234,7 +235,8 @@ class Reader:
     def _next_ready(self) -> FetchedBatch:
         batch = self._batches.popleft()
         self._ready_bytes -= batch.size
-        self._wanted.set()
+        if self._ready_bytes <= _READY_BYTES // 2 and len(self._batches) <= _READY_BATCHES // 2:
+            self._wanted.set()
         return batch
 
     def take(self, count: int = 1) -> None:

@@ -69,7 +69,7 @@ def _settings(state: "MigrationState", from_config: Path | None, to_config: Path
             target=state.target,
             topics=",".join(map(re.escape, state.topics)) or "(?!)",
             exclude="__.*",
-            groups=".*",
+            groups=state.groups,
             source_alias="source",
             target_alias="target",
             from_config=from_config,
@@ -119,9 +119,8 @@ def plan_command(state_file: Path, as_json: bool, **flow: Any) -> None:
 
     settings = settings_of(flow_properties({"moldau.mode": "exact"}, **flow))
     found = _with_both(settings, plan)
-    state = MigrationState(
-        flow["source"], flow["target"], [t.name for t in found.topics if t.problem is None]
-    )
+    free = [t.name for t in found.topics if t.problem is None]
+    state = MigrationState(flow["source"], flow["target"], free, flow["groups"])
     if state_file.exists():
         before = _load(state_file)
         if before.phase == "cut over":

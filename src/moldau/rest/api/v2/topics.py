@@ -149,6 +149,9 @@ async def _produce_any(call: RestCall, session: Session, form: Format, partition
         raise problems.partition_not_found()
     key = await _writer(call, topic, form, body, entries, is_key=True)
     value = await _writer(call, topic, form, body, entries, is_key=False)
+    for part, writer in (("key", key), ("value", value)):
+        if writer is not None:
+            await writer.check(each.get(part) for each in entries)
     records = [_record(form, each, partition, known, key, value) for each in entries]
     outcomes = await send_all(session, topic, records)
     return {

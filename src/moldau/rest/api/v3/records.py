@@ -183,6 +183,7 @@ async def _data(
         encoded = _plain(kind, form, data, part)
         return encoded, None if encoded is None else {"type": kind, "size": len(encoded)}
     writer = await _writer(call, topic, form, given, is_key=is_key)
+    await writer.check((data,))
     encoded = writer.write(data)
     if encoded is None:
         return None, None
