@@ -5,13 +5,29 @@ import os
 import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from moldau.connect.errors import ConnectException, RetriableException
-from moldau.connect.worker.tasks.spark_sink import _reason, checkpoint_folder
+from moldau.connect.transforms.base import Side
+from moldau.connect.worker.tasks.early_drops import (
+    AllOf,
+    AnyOf,
+    Condition,
+    HasHeader,
+    HasHeaders,
+    IsNull,
+    IsText,
+    Not,
+    OfTopic,
+    holds,
+)
+from moldau.connect.worker.tasks.processing import RawRecord
+from moldau.connect.worker.tasks.spark_sink import _reason, checkpoint_folder, column_of
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, running
+from tests.connect.worker.tasks.test_early_drops import CASES
 from tests.shared.waiting import wait_until
 
 
@@ -54,6 +70,57 @@ def test_why_a_query_ended(text: str | None, kind: type[Exception]) -> None:
     assert type(_reason(query)) is kind
 
 
+CONTENTS = [
+    None,
+    b"",
+    b"x",
+    "ä😀".encode(),
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xc0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xe2\x82",
+]
+HEADERS: list[tuple[tuple[str, bytes | None], ...]] = [
+    (),
+    (("a", None),),
+    (("b", b"1"), ("a", b"2")),
+    (("b", b""),),
+]
+
+
+@pytest.mark.slow
+def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
+    """Each condition, and what is made of them, for all kinds of records."""
+    raws = [
+        RawRecord(topic, 0, key, value, headers, 5, 7)
+        for topic in ("t", "u")
+        for key in CONTENTS
+        for value in CONTENTS
+        for headers in HEADERS
+    ]
+    rows = [
+        (number, raw.topic, raw.key, raw.value, [*raw.headers] or None) for number, raw in enumerate(raws)
+    ]
+    schema = "number INT, topic STRING, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    leaves: list[Condition] = [
+        OfTopic("t"),
+        HasHeader("a"),
+        HasHeader("it's"),
+        HasHeaders(),
+        *(kind(side) for kind in (IsNull, IsText) for side in Side),
+        *(found for _, _, found in CASES if found is not None),
+        AnyOf(()),
+    ]
+    conditions = [*leaves, *map(Not, leaves), AllOf(tuple(leaves[:2])), AnyOf(tuple(leaves[2:5]))]
+    columns = [column_of(condition).alias(f"c{n}") for n, condition in enumerate(conditions)]
+    frame = spark.createDataFrame(rows, schema).select("number", *columns)
+    found = {row["number"]: row for row in frame.collect()}
+    for number, raw in enumerate(raws):
+        for n, condition in enumerate(conditions):
+            assert found[number][f"c{n}"] is holds(condition, raw), (condition, raw)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
 @pytest.mark.timeout(900)
@@ -70,7 +137,20 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         "moldau.runtime": "spark",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "transforms": "deletes,tests",
+        "transforms.deletes.type": "Filter",
+        "transforms.deletes.predicate": "deleted",
+        "transforms.tests.type": "Filter",
+        "transforms.tests.predicate": "test",
+        "predicates": "deleted,test",
+        "predicates.deleted.type": "RecordIsTombstone",
+        "predicates.test.type": "HasHeaderKey",
+        "predicates.test.name": "test",
     }
+    for partition in (0, 1):  # which the sink would refuse, or write
+        broker.produce("numbers", None, key=b"k", partition=partition)
+        broker.produce("numbers", b'{"n": -1}', headers=[("test", b"1")], partition=partition)
 
     def state(worker: Worker) -> object:
         return worker.task("numbers"), rows(file)

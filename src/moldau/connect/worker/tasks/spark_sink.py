@@ -4,6 +4,8 @@ The query reads by ``format("moldau")`` as the group ``connect-NAME`` and gives 
 sink task of its own, in Spark's Python workers. A batch that Spark runs again after a crash brings the same
 records with the same offsets, so that sinks which know offsets (JDBC) or write by key count each record once.
 
+Records that the chain of transforms drops for certain (``early_drops.py``) do not even go to Python.
+
 Invariant: offsets are committed after all tasks of a batch have flushed. Settings and converters are those of
 the plain runtime; dead letters are not written here, and such a configuration is refused.
 """
@@ -11,6 +13,8 @@ the plain runtime; dead letters are not written here, and such a configuration i
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,18 @@ from moldau.connect.errors import ConfigException, ConnectException
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.client_options import group_of
+from moldau.connect.worker.tasks.early_drops import (
+    AllOf,
+    AnyOf,
+    Condition,
+    HasHeader,
+    HasHeaders,
+    IsNull,
+    IsText,
+    Not,
+    OfTopic,
+    certain_drops,
+)
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.on_spark import (
     RUNTIME,
@@ -82,14 +98,26 @@ class SparkSinkBody:
         session = session_of(self._worker)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
         reader = session.readStream.format("moldau").options(**self._reading())
+        kept = self._kept()
         folder = checkpoint_folder(self._worker.given[_CHECKPOINTS], name)
         write = _Write(self._connector.class_name, name, dict(self._parts.settings), self._config)
         writer = reader.load().writeStream.queryName(f"connect-{name}")
         return (
             writer.option("checkpointLocation", str(folder))
-            .foreachBatch(lambda frame, batch_id: frame.foreachPartition(write))
+            .foreachBatch(lambda frame, batch_id: frame.where(kept).foreachPartition(write))
             .start()
         )
+
+    def _kept(self) -> Any:
+        """The condition for rows that Python has to look at."""
+        from pyspark.sql import functions
+
+        topics = [name.strip() for name in self._parts.settings.get("topics", "").split(",") if name.strip()]
+        dropped = certain_drops(self._parts.processing, self._parts.handling, topics)
+        if dropped is None:
+            return functions.lit(True)
+        log.info("connector %s: not read by Python: %s", self._parts.connector, dropped)
+        return ~column_of(dropped)
 
     def _reading(self) -> dict[str, str]:
         settings = self._parts.settings
@@ -104,6 +132,31 @@ class SparkSinkBody:
         }
         options |= {f"kafka.{key}": value for key, value in login_of(self._worker).items()}
         return options | ({"subscribe": topics} if topics else {"subscribePattern": regex})
+
+
+def column_of(condition: Condition) -> Any:
+    """A condition on the columns of ``format("moldau")``; it is never null."""
+    from pyspark.sql import functions as sql
+
+    match condition:
+        case OfTopic(name):
+            return sql.col("topic") == name
+        case HasHeader(name):
+            found = sql.exists("headers", lambda header: header["key"] == name)
+            return sql.coalesce(found, sql.lit(False))
+        case HasHeaders():
+            return sql.coalesce(sql.size("headers") > 0, sql.lit(False))
+        case IsNull(side):
+            return sql.col(side.value.lower()).isNull()
+        case IsText(side):
+            text = sql.col(side.value.lower()).cast("string")
+            return sql.coalesce(sql.is_valid_utf8(text), sql.lit(True))
+        case Not(inner):
+            return ~column_of(inner)
+        case AllOf(parts):
+            return reduce(and_, map(column_of, parts), sql.lit(True))
+        case AnyOf(parts):
+            return reduce(or_, map(column_of, parts), sql.lit(False))
 
 
 class _Write:
