@@ -123,7 +123,7 @@ class HeaderFrom(SidedTransformation):
             updated_schema = self._schemas.of(schema)
             updated = Struct(updated_schema)
             for field in updated_schema.fields:
-                updated.put(field.name, value.read(field.name, self._replace_null))
+                updated.take(field.name, value, field.name, self._replace_null)
         added = [
             Header(name, self._field_schema(schema, field), value.read(field, self._replace_null))
             for field, name in zip(self._fields, self._headers, strict=True)

@@ -102,7 +102,8 @@ def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
     rows = [
         (number, raw.topic, raw.key, raw.value, [*raw.headers] or None) for number, raw in enumerate(raws)
     ]
-    schema = "number INT, topic STRING, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    headers = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    schema = f"number INT, topic STRING, key BINARY, value BINARY, headers {headers}"
     leaves: list[Condition] = [
         OfTopic("t"),
         HasHeader("a"),
