@@ -128,6 +128,11 @@ CASES: list[tuple[str, dict[str, str], Condition | None]] = [
         AllOf((IN_T, VALUE_NULL)),
     ),
     (
+        "errors that become dead letters",
+        config([unless("a")], A, key_converter=JSON, **{"errors_deadletterqueue.topic.name": "d"}, **SILENT),
+        AllOf((IN_T, KEY_NULL, HEADER)),
+    ),
+    (
         "errors in the log",
         config([unless("a")], A, key_converter=JSON, errors_log_enable="true", **SILENT),
         AllOf((IN_T, KEY_NULL, HEADER)),

@@ -24,7 +24,7 @@ from moldau.connect.worker.tasks.early_drops import (
     holds,
 )
 from moldau.connect.worker.tasks.processing import RawRecord
-from moldau.connect.worker.tasks.spark_sink import _reason, checkpoint_folder, column_of
+from moldau.connect.worker.tasks.spark_sink import _reason, checkpoint_folder, column_of, within
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, running
 from tests.connect.worker.tasks.test_early_drops import CASES
@@ -117,6 +117,8 @@ def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
     columns = [column_of(condition).alias(f"c{n}") for n, condition in enumerate(conditions)]
     frame = spark.createDataFrame(rows, schema).select("number", *columns)
     found = {row["number"]: row for row in frame.collect()}
+    wide = frame.repartition(3)
+    assert [within(wide, most).rdd.getNumPartitions() for most in ("", "2", "9")] == [3, 2, 3]
     for number, raw in enumerate(raws):
         for n, condition in enumerate(conditions):
             assert found[number][f"c{n}"] is holds(condition, raw), (condition, raw)
@@ -148,10 +150,14 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         "predicates.deleted.type": "RecordIsTombstone",
         "predicates.test.type": "HasHeaderKey",
         "predicates.test.name": "test",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "bad-numbers",
+        "errors.deadletterqueue.topic.replication.factor": "1",
     }
     for partition in (0, 1):  # which the sink would refuse, or write
         broker.produce("numbers", None, key=b"k", partition=partition)
         broker.produce("numbers", b'{"n": -1}', headers=[("test", b"1")], partition=partition)
+        broker.produce("numbers", b"no json", headers=[("h", b"1")], partition=partition)
 
     def state(worker: Worker) -> object:
         return worker.task("numbers"), rows(file)
@@ -171,3 +177,7 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=400)
         worker.call("DELETE", "/connectors/numbers")
     assert rows(file) == [(number, 2 * number) for number in range(20)]
+    letters = broker.records("bad-numbers")
+    assert [(bytes(each.value or b""), [name for name, _ in each.headers]) for each in letters] == [
+        (b"no json", ["h"])
+    ] * 2

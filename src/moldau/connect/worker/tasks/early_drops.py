@@ -173,7 +173,7 @@ class _Known:
 def certain_drops(processing: Processing, handling: ErrorHandling, topics: Sequence[str]) -> Condition | None:
     """The condition for records of these topics, which have to be known by name; None if nothing is
     certain."""
-    silent = handling.tolerates_all and not handling.logs
+    silent = handling.tolerates_all and not handling.logs and not handling.dead_letters
     found = (
         all_of(OfTopic(topic), _converted(processing, silent), _dropped(processing, silent, topic))
         for topic in topics

@@ -26,10 +26,10 @@ from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
 from moldau.connect.errors import ConnectException, JavaError
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.tasks.client_options import group_of
-from moldau.connect.worker.tasks.handling import dead_letter
-from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed, process
+from moldau.connect.worker.tasks.handling import dead_letter, refused_records
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters, send, settle
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import TimestampType as WireTimestampType
 
@@ -120,12 +120,7 @@ class SinkBody:
         handling = self._parts.handling
         if not handling.dead_letters:
             return None
-        try:
-            await ensure_topic(self._parts.cluster, handling.dead_letters, 1, handling.dead_letter_replicas)
-        except KafkaError as error:
-            raise ConnectException(
-                f"Could not initialize dead letter queue with topic={handling.dead_letters}"
-            ) from error
+        await ensure_dead_letters(self._parts)
         producer = await Producer.open(self._parts.cluster, **self._parts.clients.producer)
         return await stack.enter_async_context(producer)
 
@@ -208,15 +203,10 @@ class SinkBody:
     async def _bury_refused(self, letters: Producer | None, raws: Sequence[RawRecord]) -> None:
         """Deals with records that the task reported, as with those that a converter refuses."""
         refused, self._refused = self._refused, []
-        by_place = {(raw.topic, raw.partition, raw.offset): raw for raw in raws} if refused else {}
-        for record, error in refused:
-            topic = record.topic if record.original_topic is None else record.original_topic
-            found = by_place.get((topic, record.original_partition, record.offset))
-            raw = found or RawRecord(topic, record.partition, None, None, (), record.timestamp, record.offset)
-            failed = StepFailed(Stage.TASK_PUT, self._connector.task_class_name, error)
+        for failed, raw in refused_records(refused, raws, self._connector.task_class_name):
             self._parts.handling.report(failed, self._parts.name, raw)
             if not self._parts.handling.tolerates_all:
-                raise ConnectException("Tolerance exceeded in error handler") from error
+                raise ConnectException("Tolerance exceeded in error handler") from failed.error
             await self._bury(letters, raw, failed)
 
     async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:

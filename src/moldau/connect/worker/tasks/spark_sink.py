@@ -7,21 +7,20 @@ records with the same offsets, so that sinks which know offsets (JDBC) or write 
 Records that the chain of transforms drops for certain (``early_drops.py``) do not even go to Python.
 
 Invariant: offsets are committed after all tasks of a batch have flushed. Settings and converters are those of
-the plain runtime; dead letters are not written here, and such a configuration is refused.
+the plain runtime.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
 from moldau.client.consumer.consumer import END
-from moldau.connect.connector import SinkConnector, SinkTaskContext
-from moldau.connect.errors import ConfigException, ConnectException
-from moldau.connect.records import SinkRecord, TimestampType
+from moldau.connect.connector import SinkConnector
+from moldau.connect.errors import ConfigException
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.early_drops import (
@@ -36,18 +35,16 @@ from moldau.connect.worker.tasks.early_drops import (
     OfTopic,
     certain_drops,
 )
-from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.on_spark import (
     RUNTIME,
     failure_of,
     login_of,
-    no_worker,
     session_of,
     whole_config,
 )
-from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, processing_of
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.task_parts import TaskParts
+from moldau.connect.worker.tasks.spark_write import PartitionWriter
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters
 
 log = logging.getLogger("moldau.connect.worker")
 
@@ -60,8 +57,6 @@ def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: Wo
     """Raises ConfigException for a sink that cannot run as a query."""
     if kind.holds_back:
         raise ConfigException(f"This sink holds records back between batches and needs {RUNTIME}=python")
-    if config.get("errors.deadletterqueue.topic.name", "").strip():
-        raise ConfigException(f"Dead letters need {RUNTIME}=python")
     if not worker.given.get(_CHECKPOINTS):
         raise ConfigException(f"{RUNTIME}=spark needs {_CHECKPOINTS} in the worker's settings: a folder")
 
@@ -83,6 +78,7 @@ class SparkSinkBody:
         self._worker = worker
 
     async def __call__(self, control: Control) -> None:
+        await ensure_dead_letters(self._parts)
         while await control.ready():
             query = await asyncio.to_thread(self._start)
             try:
@@ -98,13 +94,20 @@ class SparkSinkBody:
         session = session_of(self._worker)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
         reader = session.readStream.format("moldau").options(**self._reading())
-        kept = self._kept()
+        kept, most = self._kept(), self._config.get("tasks.max", "").strip()
         folder = checkpoint_folder(self._worker.given[_CHECKPOINTS], name)
-        write = _Write(self._connector.class_name, name, dict(self._parts.settings), self._config)
+        write = PartitionWriter(
+            self._connector.class_name,
+            name,
+            dict(self._parts.settings),
+            self._config,
+            self._worker.bootstrap_servers,
+            login_of(self._worker),
+        )
         writer = reader.load().writeStream.queryName(f"connect-{name}")
         return (
             writer.option("checkpointLocation", str(folder))
-            .foreachBatch(lambda frame, batch_id: frame.where(kept).foreachPartition(write))
+            .foreachBatch(lambda frame, batch_id: within(frame.where(kept), most).foreachPartition(write))
             .start()
         )
 
@@ -134,6 +137,11 @@ class SparkSinkBody:
         return options | ({"subscribe": topics} if topics else {"subscribePattern": regex})
 
 
+def within(frame: Any, tasks_max: str) -> Any:
+    """Rows in so many partitions at most, if a number is given."""
+    return frame.coalesce(max(int(tasks_max), 1)) if tasks_max else frame
+
+
 def column_of(condition: Condition) -> Any:
     """A condition on the columns of ``format("moldau")``; it is never null."""
     from pyspark.sql import functions as sql
@@ -157,77 +165,6 @@ def column_of(condition: Condition) -> Any:
             return reduce(and_, map(column_of, parts), sql.lit(True))
         case AnyOf(parts):
             return reduce(or_, map(column_of, parts), sql.lit(False))
-
-
-class _Write:
-    """What a Python worker of Spark does with one partition of a batch."""
-
-    def __init__(
-        self, class_name: str, connector: str, settings: dict[str, str], config: dict[str, str]
-    ) -> None:
-        self._class_name = class_name
-        self._connector = connector
-        self._settings = settings
-        self._config = config
-
-    def __call__(self, rows: Iterable[Any]) -> None:
-        from moldau.connect.connectors.catalogue import CONNECTORS
-        from moldau.connect.plugins import Plugins, installed
-
-        kind = Plugins([*CONNECTORS, *installed()]).connector(self._class_name)
-        assert kind is not None
-        assert issubclass(kind, SinkConnector)
-        task = kind(self._config).make_task()
-        started = False
-        try:
-            for records in self._batches(rows):
-                if not started:
-                    task.start(self._settings, SinkTaskContext(self._connector, 0))
-                    started = True
-                task.put(records)
-            if started:
-                task.flush()
-        finally:
-            task.stop()
-
-    def _batches(self, rows: Iterable[Any]) -> Iterable[list[SinkRecord]]:
-        processing = processing_of(self._config, no_worker(self._config))
-        handling = ErrorHandling.of(self._config)
-        found: list[SinkRecord] = []
-        for row in rows:
-            raw = _raw(row)
-            try:
-                record = processing.incoming(raw)
-            except StepFailed as failed:
-                handling.report(failed, f"{self._connector}-0", raw)
-                if not handling.tolerates_all:
-                    raise ConnectException("Tolerance exceeded in error handler") from failed.error
-                continue
-            if record is not None:
-                found.append(record)
-            if len(found) >= _PUT_RECORDS:
-                yield found
-                found = []
-        if found:
-            yield found
-
-
-def _raw(row: Any) -> RawRecord:
-    headers = tuple(
-        (str(each["key"]), None if each["value"] is None else bytes(each["value"]))
-        for each in row["headers"] or ()
-    )
-    kind = TimestampType.LOG_APPEND_TIME if row["timestampType"] == 1 else TimestampType.CREATE_TIME
-    return RawRecord(
-        row["topic"],
-        row["partition"],
-        None if row["key"] is None else bytes(row["key"]),
-        None if row["value"] is None else bytes(row["value"]),
-        headers,
-        None if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000),
-        row["offset"],
-        kind,
-    )
 
 
 def _is_active(query: Any) -> bool:
