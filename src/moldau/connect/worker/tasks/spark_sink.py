@@ -18,6 +18,7 @@ from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
+from moldau.base.names import TopicPartition
 from moldau.client.consumer.consumer import END
 from moldau.connect.connector import SinkConnector
 from moldau.connect.errors import ConfigException
@@ -43,8 +44,10 @@ from moldau.connect.worker.tasks.on_spark import (
     whole_config,
 )
 from moldau.connect.worker.tasks.running_task import Control
+from moldau.connect.worker.tasks.sink_body import wanted_topics
 from moldau.connect.worker.tasks.spark_write import PartitionWriter
 from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters
+from moldau.connect.worker.tasks.topic_identity import TopicIdentity
 
 log = logging.getLogger("moldau.connect.worker")
 
@@ -74,12 +77,14 @@ class SparkSinkBody:
         check_spark(type(connector), config, worker)
         self._parts = parts
         self._connector = connector
+        self._identity = TopicIdentity(parts, connector)
         self._config = whole_config(config, worker)
         self._worker = worker
 
     async def __call__(self, control: Control) -> None:
         await ensure_dead_letters(self._parts)
         while await control.ready():
+            await self._check_topics()
             query = await asyncio.to_thread(self._start)
             try:
                 while not control.paused and not control.stopping.is_set():
@@ -88,6 +93,15 @@ class SparkSinkBody:
                     await control.rest(_LOOK_SECONDS)
             finally:
                 await asyncio.to_thread(query.stop)
+
+    async def _check_topics(self) -> None:
+        wanted, cluster = wanted_topics(self._parts.settings), self._parts.cluster
+        found = {each.name: each for each in await cluster.topics(None if callable(wanted) else wanted)}
+        await self._identity.check(
+            TopicPartition(name, each.index)
+            for name in (wanted(found) if callable(wanted) else found)
+            for each in found[name].partitions
+        )
 
     def _start(self) -> Any:
         name = self._parts.connector
@@ -115,7 +129,9 @@ class SparkSinkBody:
         """The condition for rows that Python has to look at."""
         from pyspark.sql import functions
 
-        topics = [name.strip() for name in self._parts.settings.get("topics", "").split(",") if name.strip()]
+        topics = wanted_topics(self._parts.settings)
+        if callable(topics):
+            return functions.lit(True)
         dropped = certain_drops(self._parts.processing, self._parts.handling, topics)
         if dropped is None:
             return functions.lit(True)
