@@ -11,7 +11,9 @@ the plain runtime.
 """
 
 import asyncio
+import json
 import logging
+import shutil
 from collections.abc import Mapping
 from functools import reduce
 from operator import and_, or_
@@ -19,9 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from moldau.base.names import TopicPartition
+from moldau.client.admin.admin import Admin
 from moldau.client.consumer.consumer import END
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
+from moldau.client.groups.offset_resets import NewOffsets, within
 from moldau.connect.connector import SinkConnector
-from moldau.connect.errors import ConfigException
+from moldau.connect.errors import ConfigException, RetriableException
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.early_drops import (
@@ -53,7 +59,6 @@ log = logging.getLogger("moldau.connect.worker")
 
 _CHECKPOINTS = "moldau.spark.checkpoints"
 _LOOK_SECONDS = 0.5
-_PUT_RECORDS = 2000
 
 
 def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: WorkerSettings) -> None:
@@ -80,12 +85,13 @@ class SparkSinkBody:
         self._identity = TopicIdentity(parts, connector)
         self._config = whole_config(config, worker)
         self._worker = worker
+        self._folder = checkpoint_folder(worker.given[_CHECKPOINTS], parts.connector)
 
     async def __call__(self, control: Control) -> None:
         await ensure_dead_letters(self._parts)
         while await control.ready():
-            await self._check_topics()
-            query = await asyncio.to_thread(self._start)
+            starting = await self._begin()
+            query = await asyncio.to_thread(self._start, starting)
             try:
                 while not control.paused and not control.stopping.is_set():
                     if not await asyncio.to_thread(_is_active, query):
@@ -94,22 +100,41 @@ class SparkSinkBody:
             finally:
                 await asyncio.to_thread(query.stop)
 
-    async def _check_topics(self) -> None:
+    async def _begin(self) -> str:
+        """Where a query without a checkpoint begins: where its group is, such as on another worker that has
+        the folder of checkpoints no more, or after the sink ran in the worker."""
         wanted, cluster = wanted_topics(self._parts.settings), self._parts.cluster
         found = {each.name: each for each in await cluster.topics(None if callable(wanted) else wanted)}
-        await self._identity.check(
+        partitions = [
             TopicPartition(name, each.index)
             for name in (wanted(found) if callable(wanted) else found)
             for each in found[name].partitions
-        )
+        ]
+        try:
+            await self._identity.check(partitions)
+        except RetriableException:  # a topic was made anew, and the checkpoint is of the old one
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            raise
+        committed = await Groups(cluster).committed(group_of(self._parts.connector, self._parts.settings))
+        known = {at: each.offset for at, each in committed.items() if isinstance(each, CommittedOffset)}
+        inside = NewOffsets()
+        await within(Admin(cluster), {at: known[at] for at in partitions if at in known}, inside)
+        at_end = self._parts.clients.consumer["offset_reset"] == END
+        if not inside.offsets:
+            return "latest" if at_end else "earliest"
+        starting: dict[str, dict[str, int]] = {}
+        for at in partitions:
+            starting.setdefault(at.topic, {})[str(at.partition)] = inside.offsets.get(
+                at, -1 if at_end else -2
+            )
+        return json.dumps(starting)
 
-    def _start(self) -> Any:
+    def _start(self, starting: str) -> Any:
         name = self._parts.connector
         session = session_of(self._worker)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
-        reader = session.readStream.format("moldau").options(**self._reading())
+        reader = session.readStream.format("moldau").options(**self._reading(starting))
         kept, most = self._kept(), self._config.get("tasks.max", "").strip()
-        folder = checkpoint_folder(self._worker.given[_CHECKPOINTS], name)
         write = PartitionWriter(
             self._connector.class_name,
             name,
@@ -120,8 +145,8 @@ class SparkSinkBody:
         )
         writer = reader.load().writeStream.queryName(f"connect-{name}")
         return (
-            writer.option("checkpointLocation", str(folder))
-            .foreachBatch(lambda frame, batch_id: within(frame.where(kept), most).foreachPartition(write))
+            writer.option("checkpointLocation", str(self._folder))
+            .foreachBatch(lambda frame, batch_id: bounded(frame.where(kept), most).foreachPartition(write))
             .start()
         )
 
@@ -138,22 +163,20 @@ class SparkSinkBody:
         log.info("connector %s: not read by Python: %s", self._parts.connector, dropped)
         return ~column_of(dropped)
 
-    def _reading(self) -> dict[str, str]:
+    def _reading(self, starting: str) -> dict[str, str]:
         settings = self._parts.settings
         topics, regex = settings.get("topics", "").strip(), settings.get("topics.regex", "").strip()
         options = {
             "kafka.bootstrap.servers": self._worker.bootstrap_servers,
             "group.id": group_of(self._parts.connector, settings),
-            "startingOffsets": "latest"
-            if self._parts.clients.consumer["offset_reset"] == END
-            else "earliest",
+            "startingOffsets": starting,
             "includeHeaders": "true",
         }
         options |= {f"kafka.{key}": value for key, value in login_of(self._worker).items()}
         return options | ({"subscribe": topics} if topics else {"subscribePattern": regex})
 
 
-def within(frame: Any, tasks_max: str) -> Any:
+def bounded(frame: Any, tasks_max: str) -> Any:
     """Rows in so many partitions at most, if a number is given."""
     return frame.coalesce(max(int(tasks_max), 1)) if tasks_max else frame
 
