@@ -275,5 +275,9 @@ class SinkConnector(Connector):
     def make_task(self) -> SinkTask: ...
 
     def forget(self, partitions: Sequence[TopicPartition] | None) -> None:
-        """Somebody changed what is committed, or deletes the connector (``None``): what this sink keeps of
-        offsets on the other side no longer holds."""
+        """Somebody changed what is committed, deletes the connector (``None``), or made a topic anew: what
+        this sink keeps of offsets on the other side no longer holds."""
+
+    def has_offsets_in_rows(self) -> bool:
+        """Whether what it wrote has offsets as versions: records of a topic made anew would seem old."""
+        return False

@@ -14,7 +14,10 @@ from moldau.base.names import ZERO_UUID, TopicPartition
 from moldau.client.admin.admin import Admin
 from moldau.client.transport.cluster import Cluster
 from moldau.connect.connector import SinkConnector, SinkTask
-from moldau.connect.errors import RetriableException
+from moldau.connect.connectors.cassandra.sink import CassandraSink
+from moldau.connect.connectors.hbase.sink import HBaseSink
+from moldau.connect.connectors.http.opensearch import OpenSearchSink
+from moldau.connect.errors import ConnectException, RetriableException
 from moldau.connect.worker.offsets import FileOffsets
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.tasks.topic_identity import TopicIdentity
@@ -43,14 +46,23 @@ class Keeping(Plain):
         self.forgotten.append(partitions)
 
 
+class Versioned(Plain):
+    def has_offsets_in_rows(self) -> bool:
+        return True
+
+
 def identity(folder: Path, connector: SinkConnector, topic_id: bytes) -> TopicIdentity:
     """Of a task that has just begun."""
     parts = SimpleNamespace(
         connector="sink",
         offsets=FileOffsets(folder / "offsets"),
-        cluster=SimpleNamespace(topic_id=lambda name: topic_id),
+        cluster=SimpleNamespace(topic_id=lambda name: topic_id, topic=_topic),
     )
     return TopicIdentity(cast("TaskParts", parts), connector)
+
+
+async def _topic(name: str) -> object:
+    return SimpleNamespace(partitions=[SimpleNamespace(index=number) for number in range(2)])
 
 
 def check(one: TopicIdentity, *partitions: TopicPartition) -> None:
@@ -76,6 +88,27 @@ def test_a_cluster_without_ids_of_topics_says_nothing(tmp_path: Path) -> None:
     check(identity(tmp_path, sink, b"1" * 16), ONE)
     check(identity(tmp_path, sink, ZERO_UUID), ONE)
     assert sink.forgotten == []
+
+
+def test_rows_with_offsets_in_them_fail_the_task_once(tmp_path: Path) -> None:
+    sink = Versioned({})
+    check(identity(tmp_path, sink, b"1" * 16), ONE, OTHER)
+    with pytest.raises(ConnectException, match="The topic t was made anew") as raised:
+        check(identity(tmp_path, sink, b"2" * 16), OTHER)
+    assert not isinstance(raised.value, RetriableException)
+    check(identity(tmp_path, sink, b"2" * 16), ONE, OTHER)
+
+
+def test_which_sinks_have_offsets_in_their_rows() -> None:
+    for kind, given, expected in [
+        (OpenSearchSink, {"connection.url": "http://h"}, True),
+        (OpenSearchSink, {"connection.url": "http://h", "key.ignore": "true"}, False),
+        (HBaseSink, {"connection.url": "http://h"}, True),
+        (HBaseSink, {"connection.url": "http://h", "write.time": "timestamp"}, False),
+        (CassandraSink, {"contactPoints": "h"}, False),
+        (CassandraSink, {"contactPoints": "h", "write.time": "offset"}, True),
+    ]:
+        assert kind(given).has_offsets_in_rows() is expected
 
 
 def test_sinks_that_keep_nothing_are_not_asked(tmp_path: Path) -> None:
