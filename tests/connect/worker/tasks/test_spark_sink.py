@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moldau.connect.connectors.archive.source import ArchiveSource
 from moldau.connect.errors import ConnectException, RetriableException
 from moldau.connect.transforms.base import Side
 from moldau.connect.worker.tasks.early_drops import (
@@ -27,9 +28,12 @@ from moldau.connect.worker.tasks.early_drops import (
 from moldau.connect.worker.tasks.processing import RawRecord
 from moldau.connect.worker.tasks.spark_sink import _reason, bounded, checkpoint_folder, column_of
 from moldau.testing import Broker
+from moldau.testing.connect import read
 from tests.connect.conftest import Worker, running
 from tests.connect.worker.tasks.test_early_drops import CASES
 from tests.shared.waiting import wait_until
+
+with_spark = pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
 
 
 def rows(file: Path) -> list[tuple[int, int]]:
@@ -126,7 +130,7 @@ def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
+@with_spark
 @pytest.mark.timeout(900)
 def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "numbers.db"
@@ -204,3 +208,35 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
     assert [(bytes(each.value or b""), [name for name, _ in each.headers]) for each in letters] == [
         (b"no json", ["h"])
     ] * 4  # all records were read twice
+
+
+@pytest.mark.slow
+@with_spark
+@pytest.mark.timeout(900)
+def test_an_archive_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("kept", partitions=3)
+    for number in range(30):
+        broker.produce("kept", b"%d" % number, key=b"k%d" % number, partition=number % 3)
+    config = {
+        "connector.class": "ArchiveSink",
+        "archive.path": str(tmp_path / "archive"),
+        "topics": "kept",
+        "flush.size": "4",
+        "rotate.interval.ms": "500",
+        "moldau.runtime": "spark",
+        "tasks.max": "2",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+
+    def flushes() -> list[str]:
+        return sorted(path.name for path in (tmp_path / "archive/topics/_complete/kept").rglob("*+*"))
+
+    with running(broker, tmp_path, **{"moldau.spark.checkpoints": str(tmp_path / "checkpoints")}) as worker:
+        worker.call("POST", "/connectors", {"name": "kept", "config": config})
+        wait_until(lambda: len(flushes()) >= 9, lambda: (worker.task("kept"), flushes()), seconds=400)
+        worker.call("DELETE", "/connectors/kept")
+    found = read(ArchiveSource, {"archive.path": str(tmp_path / "archive")}, count=30, polls=20)
+    assert sorted((each.partition, each.key, each.value) for each in found.records) == sorted(
+        (number % 3, f"k{number}", str(number)) for number in range(30)
+    )

@@ -21,6 +21,7 @@ from moldau.connect.worker.tasks.spark_write import PartitionWriter
 from tests.connect.conftest import JSON
 
 FILE = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+ARCHIVE = "io.moldau.connect.archive.ArchiveSinkConnector"
 JDBC = "io.confluent.connect.jdbc.JdbcSinkConnector"
 LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
 
@@ -108,6 +109,15 @@ def test_rows_that_the_database_refuses(tmp_path: Path, caplog: pytest.LogCaptur
     assert "Executing stage 'TASK_PUT'" in caplog.text
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT n FROM t ORDER BY n").fetchall() == [(3,), (4,)]
+
+
+def test_what_an_archive_holds_back_is_written_at_the_end(tmp_path: Path) -> None:
+    made = writer(ARCHIVE, archive_path=str(tmp_path), flush_size="2", format_class="json")
+    with pytest.raises(ConnectException, match="Tolerance exceeded"):
+        made([row(n, b'"good"' if n < 3 else b"bad") for n in range(5)])
+    made([row(n, b'"good"') for n in range(8)])  # the batch comes again; what is there is passed over
+    ends = sorted(path.stem[4:] for path in (tmp_path / "topics/t").rglob("*.json"))
+    assert ends == [f"{a:010d}+{b:010d}" for a, b in ((0, 1), (2, 2), (3, 4), (5, 6), (7, 7))]
 
 
 def test_no_rows_no_task(tmp_path: Path) -> None:

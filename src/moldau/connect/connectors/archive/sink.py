@@ -100,6 +100,7 @@ class ArchiveSink(SinkConnector):
     )
     path_settings = ("archive.path",)
     holds_back = True
+    held_back_for = "rotate.interval.ms"
     config = ConfigDef(
         *STORE,
         ConfigKey(
@@ -210,6 +211,11 @@ class ArchiveSinkTask(SinkTask):
 
     def idle(self) -> None:
         self._write_old()
+
+    def finish(self) -> None:
+        for at, waiting in self._waiting.items():
+            if waiting.records:
+                self._write(at, waiting)
 
     def kept(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         found = {}

@@ -63,7 +63,7 @@ _LOOK_SECONDS = 0.5
 
 def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: WorkerSettings) -> None:
     """Raises ConfigException for a sink that cannot run as a query."""
-    if kind.holds_back:
+    if kind.holds_back and kind.held_back_for is None:
         raise ConfigException(f"This sink holds records back between batches and needs {RUNTIME}=python")
     if not worker.given.get(_CHECKPOINTS):
         raise ConfigException(f"{RUNTIME}=spark needs {_CHECKPOINTS} in the worker's settings: a folder")
@@ -144,6 +144,8 @@ class SparkSinkBody:
             login_of(self._worker),
         )
         writer = reader.load().writeStream.queryName(f"connect-{name}")
+        if (interval := self._connector.held_back_for) is not None:
+            writer = writer.trigger(processingTime=f"{self._connector.settings[interval]} milliseconds")
         return (
             writer.option("checkpointLocation", str(self._folder))
             .foreachBatch(lambda frame, batch_id: bounded(frame.where(kept), most).foreachPartition(write))

@@ -91,6 +91,7 @@ class _Writing:
             while raws:
                 self._write(raws)
                 raws = list(islice(more, _PUT_RECORDS))
+            task.finish()
         finally:
             task.stop()
 
@@ -119,6 +120,7 @@ class _Writing:
             self._whole.bury(self._letters)
             self._letters.clear()
         if end is not None:
+            self._task.finish()
             raise ConnectException("Tolerance exceeded in error handler") from end.error
 
     def _tolerates(self, failed: StepFailed, raw: RawRecord) -> bool:
