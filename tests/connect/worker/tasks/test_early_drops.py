@@ -22,6 +22,7 @@ from moldau.connect.worker.tasks.early_drops import (
     OfTopic,
     certain_drops,
     holds,
+    sql_of,
 )
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import Processing, RawRecord, StepFailed, processing_of
@@ -199,6 +200,12 @@ def test_each_topic_has_its_own_condition() -> None:
         (OfTopic("old-1"), AllOf((OfTopic("new"), VALUE_NULL)))
     )
     assert certain(settings, ()) is None  # topics by an expression
+
+
+def test_a_name_is_no_sql() -> None:
+    assert sql_of(HasHeader("x') OR (1=1")) == (
+        "coalesce(exists(headers, each -> each.key = CAST(X'782729204f522028313d31' AS STRING)), false)"
+    )
 
 
 def test_predicates_are_those_of_apache() -> None:

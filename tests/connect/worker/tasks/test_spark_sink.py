@@ -24,9 +24,10 @@ from moldau.connect.worker.tasks.early_drops import (
     Not,
     OfTopic,
     holds,
+    sql_of,
 )
 from moldau.connect.worker.tasks.processing import RawRecord
-from moldau.connect.worker.tasks.spark_sink import _reason, bounded, checkpoint_folder, column_of
+from moldau.connect.worker.tasks.spark_sink import _reason, bounded, checkpoint_folder
 from moldau.testing import Broker
 from moldau.testing.connect import read
 from tests.connect.conftest import Worker, running
@@ -119,8 +120,8 @@ def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
         AnyOf(()),
     ]
     conditions = [*leaves, *map(Not, leaves), AllOf(tuple(leaves[:2])), AnyOf(tuple(leaves[2:5]))]
-    columns = [column_of(condition).alias(f"c{n}") for n, condition in enumerate(conditions)]
-    frame = spark.createDataFrame(rows, schema).select("number", *columns)
+    columns = [f"{sql_of(condition)} AS c{n}" for n, condition in enumerate(conditions)]
+    frame = spark.createDataFrame(rows, schema).selectExpr("number", *columns)
     found = {row["number"]: row for row in frame.collect()}
     wide = frame.repartition(3)
     assert [bounded(wide, most).rdd.getNumPartitions() for most in ("", "2", "9")] == [3, 2, 3]

@@ -105,6 +105,32 @@ def holds(condition: Condition, raw: RawRecord) -> bool:
             return any(holds(each, raw) for each in parts)
 
 
+def sql_of(condition: Condition) -> str:
+    """The same on the columns of ``format("moldau")``, in Spark's SQL; it is never null."""
+    match condition:
+        case OfTopic(name):
+            return f"topic = {_literal(name)}"
+        case HasHeader(name):
+            return f"coalesce(exists(headers, each -> each.key = {_literal(name)}), false)"
+        case HasHeaders():
+            return "coalesce(size(headers) > 0, false)"
+        case IsNull(side):
+            return f"{side.value.lower()} IS NULL"
+        case IsText(side):
+            return f"coalesce(is_valid_utf8(CAST({side.value.lower()} AS STRING)), true)"
+        case Not(inner):
+            return f"NOT ({sql_of(inner)})"
+        case AllOf(parts):
+            return " AND ".join(f"({sql_of(each)})" for each in parts) or "true"
+        case AnyOf(parts):
+            return " OR ".join(f"({sql_of(each)})" for each in parts) or "false"
+
+
+def _literal(text: str) -> str:
+    """A text of a configuration, in digits: there is nothing in it that SQL could take for its own."""
+    return f"CAST(X'{text.encode('utf-8', 'replace').hex()}' AS STRING)"
+
+
 def _content(side: Side, raw: RawRecord) -> bytes | None:
     return raw.key if side is Side.KEY else raw.value
 

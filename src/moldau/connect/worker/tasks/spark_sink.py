@@ -15,8 +15,6 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +28,7 @@ from moldau.connect.connector import SinkConnector
 from moldau.connect.errors import ConfigException, RetriableException
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.client_options import group_of
-from moldau.connect.worker.tasks.early_drops import (
-    AllOf,
-    AnyOf,
-    Condition,
-    HasHeader,
-    HasHeaders,
-    IsNull,
-    IsText,
-    Not,
-    OfTopic,
-    certain_drops,
-)
+from moldau.connect.worker.tasks.early_drops import ALWAYS, Not, certain_drops, sql_of
 from moldau.connect.worker.tasks.on_spark import (
     RUNTIME,
     failure_of,
@@ -152,18 +139,14 @@ class SparkSinkBody:
             .start()
         )
 
-    def _kept(self) -> Any:
-        """The condition for rows that Python has to look at."""
-        from pyspark.sql import functions
-
+    def _kept(self) -> str:
+        """The condition, as SQL, for rows that Python has to look at."""
         topics = wanted_topics(self._parts.settings)
-        if callable(topics):
-            return functions.lit(True)
-        dropped = certain_drops(self._parts.processing, self._parts.handling, topics)
-        if dropped is None:
-            return functions.lit(True)
-        log.info("connector %s: not read by Python: %s", self._parts.connector, dropped)
-        return ~column_of(dropped)
+        known = [] if callable(topics) else topics
+        dropped = certain_drops(self._parts.processing, self._parts.handling, known)
+        if dropped is not None:
+            log.info("connector %s: not read by Python: %s", self._parts.connector, dropped)
+        return sql_of(ALWAYS if dropped is None else Not(dropped))
 
     def _reading(self, starting: str) -> dict[str, str]:
         settings = self._parts.settings
@@ -181,31 +164,6 @@ class SparkSinkBody:
 def bounded(frame: Any, tasks_max: str) -> Any:
     """Rows in so many partitions at most, if a number is given."""
     return frame.coalesce(max(int(tasks_max), 1)) if tasks_max else frame
-
-
-def column_of(condition: Condition) -> Any:
-    """A condition on the columns of ``format("moldau")``; it is never null."""
-    from pyspark.sql import functions as sql
-
-    match condition:
-        case OfTopic(name):
-            return sql.col("topic") == name
-        case HasHeader(name):
-            found = sql.exists("headers", lambda header: header["key"] == name)
-            return sql.coalesce(found, sql.lit(False))
-        case HasHeaders():
-            return sql.coalesce(sql.size("headers") > 0, sql.lit(False))
-        case IsNull(side):
-            return sql.col(side.value.lower()).isNull()
-        case IsText(side):
-            text = sql.col(side.value.lower()).cast("string")
-            return sql.coalesce(sql.is_valid_utf8(text), sql.lit(True))
-        case Not(inner):
-            return ~column_of(inner)
-        case AllOf(parts):
-            return reduce(and_, map(column_of, parts), sql.lit(True))
-        case AnyOf(parts):
-            return reduce(or_, map(column_of, parts), sql.lit(False))
 
 
 def _is_active(query: Any) -> bool:
