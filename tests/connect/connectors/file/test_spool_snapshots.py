@@ -53,6 +53,7 @@ class Spark(Reading):
     def _clear(self, snapshot: Snapshot) -> None:
         for partition in snapshot.cleared:
             del self.places[str(partition["fileName"])]
+        self.snapshots.done(snapshot)
 
     def poll(self, times: int = 1) -> list[SourceRecord]:
         found: list[SourceRecord] = []
@@ -104,6 +105,19 @@ def test_a_worker_that_dies_reads_only_what_was_not_kept(tmp_path: Path) -> None
     spark.start()  # it died before the place was forgotten: that harms nobody
     assert numbers(spark.poll(3)) == [0, 2]
     assert spark.names("done") == ["0.json", "1.json", "2.json"]
+
+
+def test_places_are_forgotten_when_that_is_done(tmp_path: Path) -> None:
+    """What is to be done is asked twice at the beginning, and only the second answer counts."""
+    spark = Spark(tmp_path)
+    fill(tmp_path, "a.json", 1)
+    spark.poll()
+    for _ in range(2):
+        snapshot = spark.next()
+        assert snapshot is not None
+        assert [each["fileName"] for each in snapshot.cleared] == ["a.json"]
+    assert spark.poll(2) == []
+    assert spark.places == {}
 
 
 def test_another_file_with_a_place_that_was_left(tmp_path: Path) -> None:

@@ -48,32 +48,36 @@ class SpoolSnapshotTask(SnapshotTask):
         self._context = context
         self._folder = SpoolFolder(self._settings)
         self._due_ms = 0
+        #: Files that are gone, with places that are still to be forgotten.
+        self._moved: list[Place] = []
         #: Why no more files are read; said when the places of those that were are forgotten.
         self._halted: ConnectException | None = None
 
     def next(self) -> Snapshot | None:
-        if self._halted is not None:
+        if self._halted is not None and not self._moved:
             raise self._halted
         now = self._context.now_ms()
         if now < self._due_ms:
             return None
         parts: list[SnapshotPart] = []
-        moved: list[Place] = []
         for path in self._folder.waiting():
             partition = place_of(path.name)
             place = self._context.offset_of(partition)
             if place is not None and "rows" in place and is_of(path, place):
                 self._move(path)
-                moved.append(partition)
+                self._moved.append(partition)
             elif len(parts) < _FILES:
                 after = rows_of(path, place)
                 parts.append(SnapshotPart(FileToRead(path.name, after), partition, new_place(path, after)))
-        if moved:
-            return Snapshot(str(self._folder.input), (), cleared=tuple(moved))
+        if self._moved:
+            return Snapshot(str(self._folder.input), (), cleared=tuple(self._moved))
         if parts:
             return Snapshot(str(self._folder.input), tuple(parts))
         self._due_ms = now + self._settings["empty.poll.wait.ms"]
         return None
+
+    def done(self, snapshot: Snapshot) -> None:
+        self._moved = [each for each in self._moved if each not in snapshot.cleared]
 
     def read(self, work: object) -> Iterator[SourceRecord]:
         assert isinstance(work, FileToRead)
