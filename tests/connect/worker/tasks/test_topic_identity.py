@@ -22,7 +22,7 @@ from moldau.connect.worker.offsets import FileOffsets
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.tasks.topic_identity import TopicIdentity
 from moldau.testing import Broker
-from tests.connect.conftest import Worker, running
+from tests.connect.conftest import JSON, Worker, running
 from tests.shared.waiting import wait_until
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -153,6 +153,7 @@ def test_records_of_the_new_topic_are_written(
         "connection.url": f"jdbc:sqlite:{file}",
         "topics": topic,
         "auto.create": "true",
+        "value.converter": JSON,
         "value.converter.schemas.enable": "false",
     }
     fill(range(10))
