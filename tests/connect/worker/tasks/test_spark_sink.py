@@ -96,6 +96,7 @@ HEADERS: list[tuple[tuple[str, bytes | None], ...]] = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_conditions_mean_the_same_on_columns(spark: Any) -> None:
     """Each condition, and what is made of them, for all kinds of records."""
     raws = [
@@ -180,11 +181,11 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         assert refused.status_code == 400
         assert "is the worker's" in refused.json()["message"]
         worker.call("POST", "/connectors", {"name": "numbers", "config": config})
-        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=400)
+        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=200)
         worker.call("PUT", "/connectors/numbers/pause")
         send(broker, range(10, 20))
         worker.call("PUT", "/connectors/numbers/resume")
-        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=400)
+        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=200)
         # Offsets that are changed count, though there is a checkpoint.
         worker.call("PUT", "/connectors/numbers/stop")
         wait_until(lambda: worker.call("GET", "/connectors/numbers/status")["tasks"] == [])
@@ -192,7 +193,7 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
             database.execute("DELETE FROM numbers")
         worker.call("DELETE", "/connectors/numbers/offsets")
         worker.call("PUT", "/connectors/numbers/resume")
-        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=400)
+        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=200)
         # And without one, as on another machine, the query begins where its group is.
         wait_until(lambda: committed(worker) == 26, lambda: committed(worker), seconds=60)
         worker.call("PUT", "/connectors/numbers/stop")
@@ -202,7 +203,7 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         with sqlite3.connect(file) as database:
             database.execute("DELETE FROM moldau_connect_offsets")
         worker.call("PUT", "/connectors/numbers/resume")
-        wait_until(lambda: len(rows(file)) >= 22, lambda: state(worker), seconds=400)
+        wait_until(lambda: len(rows(file)) >= 22, lambda: state(worker), seconds=200)
         worker.call("DELETE", "/connectors/numbers")
     assert rows(file) == [(number, 2 * number) for number in range(22)]
     letters = broker.records("bad-numbers")
@@ -235,7 +236,7 @@ def test_an_archive_on_spark(spark: object, broker: Broker, tmp_path: Path) -> N
 
     with running(broker, tmp_path, **{"moldau.spark.checkpoints": str(tmp_path / "checkpoints")}) as worker:
         worker.call("POST", "/connectors", {"name": "kept", "config": config})
-        wait_until(lambda: len(flushes()) >= 9, lambda: (worker.task("kept"), flushes()), seconds=400)
+        wait_until(lambda: len(flushes()) >= 9, lambda: (worker.task("kept"), flushes()), seconds=200)
         worker.call("DELETE", "/connectors/kept")
     found = read(ArchiveSource, {"archive.path": str(tmp_path / "archive")}, count=30, polls=20)
     assert sorted((each.partition, each.key, each.value) for each in found.records) == sorted(

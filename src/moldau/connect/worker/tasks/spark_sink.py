@@ -90,6 +90,8 @@ class SparkSinkBody:
     async def _begin(self) -> str:
         """Where a query without a checkpoint begins: where its group is, such as on another worker that has
         the folder of checkpoints no more, or after the sink ran in the worker."""
+        from moldau.spark.query.group import MARK
+
         wanted, cluster = wanted_topics(self._parts.settings), self._parts.cluster
         found = {each.name: each for each in await cluster.topics(None if callable(wanted) else wanted)}
         partitions = [
@@ -100,10 +102,14 @@ class SparkSinkBody:
         try:
             await self._identity.check(partitions)
         except RetriableException:  # a topic was made anew, and the checkpoint is of the old one
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            await self._forget_checkpoint()
             raise
         committed = await Groups(cluster).committed(group_of(self._parts.connector, self._parts.settings))
         known = {at: each.offset for at, each in committed.items() if isinstance(each, CommittedOffset)}
+        if any(isinstance(each, CommittedOffset) and each.metadata != MARK for each in committed.values()):
+            # Somebody has changed offsets. The last batch of the checkpoint might be run again before those
+            # count, and its offsets be what a sink keeps then.
+            await self._forget_checkpoint()
         inside = NewOffsets()
         await within(Admin(cluster), {at: known[at] for at in partitions if at in known}, inside)
         at_end = self._parts.clients.consumer["offset_reset"] == END
@@ -115,6 +121,9 @@ class SparkSinkBody:
                 at, -1 if at_end else -2
             )
         return json.dumps(starting)
+
+    async def _forget_checkpoint(self) -> None:
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _start(self, starting: str) -> Any:
         name = self._parts.connector
