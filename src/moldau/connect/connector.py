@@ -188,6 +188,9 @@ class SinkTask(ABC):
     def idle(self) -> None:  # noqa: B027
         """Called now and then while there are no records: what waits for more may be written now."""
 
+    def finish(self) -> None:  # noqa: B027
+        """Writes what is held back: this task gets no more. Of a sink with ``holds_back`` on Spark."""
+
     def kept(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """The offsets to commit. ``ends`` are those behind all that was put and flushed; a task that still
         holds records back answers with lower ones."""
@@ -267,6 +270,9 @@ class SinkConnector(Connector):
     kind: ClassVar[str] = "sink"
     #: Whether its tasks hold records back beyond a flush (``SinkTask.kept``).
     holds_back: ClassVar[bool] = False
+    #: The setting that says how long, of one whose tasks can write all of it at any time
+    #: (``SinkTask.finish``): on Spark that is the time between two batches.
+    held_back_for: ClassVar[str | None] = None
 
     def task_settings(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.given) for _ in range(max_tasks)]
@@ -275,5 +281,9 @@ class SinkConnector(Connector):
     def make_task(self) -> SinkTask: ...
 
     def forget(self, partitions: Sequence[TopicPartition] | None) -> None:
-        """Somebody changed what is committed, or deletes the connector (``None``): what this sink keeps of
-        offsets on the other side no longer holds."""
+        """Somebody changed what is committed, deletes the connector (``None``), or made a topic anew: what
+        this sink keeps of offsets on the other side no longer holds."""
+
+    def has_offsets_in_rows(self) -> bool:
+        """Whether what it wrote has offsets as versions: records of a topic made anew would seem old."""
+        return False

@@ -3,9 +3,10 @@
 Invariant: a record never changes; transforms make new ones with ``replaced``.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 from moldau.connect.data.schema import Schema, SchemaAndValue
@@ -49,10 +50,16 @@ class ConnectRecord:
     headers: tuple[Header, ...] = ()
 
     def replaced(self, **changes: Any) -> Self:
-        return replace(self, **changes)
+        """As ``dataclasses.replace``, in half the time: each transform of a chain makes a record."""
+        made = object.__new__(type(self))
+        for name, read, write in _cells(type(self)):  # type: ignore[arg-type]
+            write(made, changes.pop(name) if name in changes else read(self))
+        if changes:
+            raise TypeError(f"a record has no {', '.join(changes)}")
+        return made
 
     def with_headers(self, headers: Iterable[Header]) -> Self:
-        return replace(self, headers=tuple(headers))
+        return self.replaced(headers=tuple(headers))
 
     def __str__(self) -> str:
         headers = f"[{', '.join(map(str, self.headers))}]" if self.headers else ""
@@ -62,6 +69,15 @@ class ConnectRecord:
             f"value={java_text(self.value)}, valueSchema={java_text(self.value_schema)}, "
             f"timestamp={java_text(self.timestamp)}, headers=ConnectHeaders(headers={headers})}}"
         )
+
+
+@cache
+def _cells(
+    kind: type[ConnectRecord],
+) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any, Any], None]], ...]:
+    """The fields of a kind of record, with what reads and writes them."""
+    slots = {name: slot for each in reversed(kind.__mro__) for name, slot in vars(each).items()}
+    return tuple((each.name, slots[each.name].__get__, slots[each.name].__set__) for each in fields(kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,3 +114,43 @@ def test_decimals_and_single_floats() -> None:
         made.put("d", 1.5)
     with pytest.raises(DataException):
         made.put("f", 1e300)
+
+
+def test_taking_a_field_of_another_struct_is_reading_and_putting_it() -> None:
+    """Whatever the two fields are, errors included."""
+    inner = struct({"x": Schema(Type.INT32)})
+    schemas = [
+        Schema(Type.INT32),
+        Schema(Type.INT32, optional=True),
+        Schema(Type.INT32, default=3),
+        Schema(Type.INT32, optional=True, default=3),
+        Schema(Type.INT64, optional=True),
+        Schema(Type.STRING, optional=True),
+        inner,
+    ]
+    values = {
+        Type.INT32: (None, Int32(7)),
+        Type.INT64: (None, Int64(7)),
+        Type.STRING: (None, "text"),
+        Type.STRUCT: (None, Struct(inner), Struct(inner, {"x": 1})),
+    }
+    for old in schemas:
+        source = Struct(struct({"a": old}))
+        for value in values[old.type]:
+            source.set_unchecked(source.schema.fields[0], value)
+            for new in schemas:
+                for replace_null in (True, False):
+                    taken, put = (_outcome(new, source, replace_null, takes) for takes in (True, False))
+                    assert taken == put, (old, new, value)
+
+
+def _outcome(schema: Schema, source: Struct, replace_null: bool, takes: bool) -> object:
+    made = Struct(struct({"b": schema}))
+    try:
+        if takes:
+            made.take("b", source, "a", replace_null)
+        else:
+            made.put("b", source.read("a", replace_null))
+    except DataException as error:
+        return error.message
+    return made

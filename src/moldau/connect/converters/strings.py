@@ -42,6 +42,10 @@ class StringConverter(Converter):
             raise SerializationException(f"Unsupported encoding {name}") from reason
         self._errors = "replace" if self.like_kafka else "strict"
 
+    @property
+    def reads_utf8(self) -> bool:
+        return self._encoding == "utf-8"
+
     def from_connect(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
         if value is None:
             return None

@@ -237,6 +237,16 @@ class Struct:
         self._values[field.index] = fit(field.schema, value, f'field: "{name}"')
         return self
 
+    def take(self, name: str, source: "Struct", original: str, replace_null: bool) -> None:
+        """Puts what ``source`` has in its field ``original``; it fits where both have one schema."""
+        field, other = self._field(name), source._field(original)
+        value = source._values[other.index]
+        if value is None and replace_null:
+            value = other.schema.default
+        if value is None or field.schema is not other.schema or field.schema.type in _NESTED:
+            value = fit(field.schema, value, f'field: "{name}"')
+        self._values[field.index] = value
+
     def set_unchecked(self, field: Field, value: object) -> None:
         """For readers that made ``value`` by the schema of ``field`` a moment ago."""
         self._values[field.index] = value
@@ -314,6 +324,7 @@ def fit(schema: Schema, value: object, location: str = "value") -> object:
 
 
 _LOGICAL = frozenset({DECIMAL, DATE, TIME, TIMESTAMP})
+_NESTED = frozenset({Type.STRUCT, Type.ARRAY, Type.MAP})
 _PYTHON_TYPES: dict[Type, tuple[type, ...]] = {
     Type.BOOLEAN: (bool,),
     Type.STRING: (str,),

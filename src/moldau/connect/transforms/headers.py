@@ -31,10 +31,10 @@ class DropHeaders(Transformation):
     )
 
     def configure(self, settings: Settings) -> None:
-        self._dropped = frozenset(settings["headers"])
+        self.dropped = frozenset(settings["headers"])
 
     def apply(self, record: R) -> R:
-        return record.with_headers(header for header in record.headers if header.key not in self._dropped)
+        return record.with_headers(header for header in record.headers if header.key not in self.dropped)
 
 
 class InsertHeader(Transformation):
@@ -58,10 +58,10 @@ class InsertHeader(Transformation):
 
     def configure(self, settings: Settings) -> None:
         literal = parse(settings["value.literal"], whole=not self.like_kafka)
-        self._header = Header.of(settings["header"], literal)
+        self.header = Header.of(settings["header"], literal)
 
     def apply(self, record: R) -> R:
-        return record.with_headers((*record.headers, self._header))
+        return record.with_headers((*record.headers, self.header))
 
 
 class HeaderFrom(SidedTransformation):
@@ -123,7 +123,7 @@ class HeaderFrom(SidedTransformation):
             updated_schema = self._schemas.of(schema)
             updated = Struct(updated_schema)
             for field in updated_schema.fields:
-                updated.put(field.name, value.read(field.name, self._replace_null))
+                updated.take(field.name, value, field.name, self._replace_null)
         added = [
             Header(name, self._field_schema(schema, field), value.read(field, self._replace_null))
             for field, name in zip(self._fields, self._headers, strict=True)

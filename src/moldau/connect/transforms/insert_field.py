@@ -82,7 +82,7 @@ class InsertField(SidedTransformation):
         updated = self._schemas.of(schema)
         result = Struct(updated)
         for field in source.schema.fields:
-            result.put(field.name, source.read(field.name, self._replace_null))
+            result.take(field.name, source, field.name, self._replace_null)
         for target, item in self._insertions(record):
             is_timestamp = target is self._timestamp and isinstance(item, int)
             result.put(target.name, Instant(int(item)) if is_timestamp else item)  # type: ignore[call-overload]

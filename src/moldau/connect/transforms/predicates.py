@@ -43,10 +43,10 @@ class HasHeaderKey(Predicate):
     )
 
     def configure(self, settings: Settings) -> None:
-        self._name: str = settings["name"]
+        self.name: str = settings["name"]
 
     def test(self, record: ConnectRecord) -> bool:
-        return any(header.key == self._name for header in record.headers)
+        return any(header.key == self.name for header in record.headers)
 
 
 class RecordIsTombstone(Predicate):

@@ -91,7 +91,7 @@ class ReplaceField(SidedTransformation):
         result = Struct(updated)
         for field in updated.fields:
             original = self._originals.get(field.name, field.name)
-            result.put(field.name, source.read(original, self._replace_null))
+            result.take(field.name, source, original, self._replace_null)
         return self.changed(record, updated, result)
 
     def _replaced_schema(self, schema: Schema) -> Schema:

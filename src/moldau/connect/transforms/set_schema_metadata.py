@@ -38,7 +38,7 @@ class SetSchemaMetadata(SidedTransformation):
         if isinstance(value, Struct):
             result = Struct(updated)
             for field in updated.fields:
-                result.put(field.name, value.read(field.name, self._replace_null))
+                result.take(field.name, value, field.name, self._replace_null)
             value = result
         return self.changed(record, updated, value)
 

@@ -41,7 +41,7 @@ class ValueToKey(Transformation):
         schema = self._schemas.of(source.schema)
         key = Struct(schema)
         for name in self._fields:
-            key.put(name, source.read(name, self._replace_null))
+            key.take(name, source, name, self._replace_null)
         return record.replaced(key_schema=schema, key=key)
 
     def _key_schema(self, schema: Schema) -> Schema:

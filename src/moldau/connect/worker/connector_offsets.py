@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
+from moldau.client.consumer.consumer import END
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.groups.offset_resets import Reset, ResetTo, new_offsets
@@ -19,7 +20,8 @@ from moldau.connect.data.types import Int32, Int64, Sized
 from moldau.connect.errors import ConnectException, NumberFormatException
 from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.state import Target
-from moldau.connect.worker.tasks.client_options import group_of
+from moldau.connect.worker.tasks.client_options import ClientOptions, group_of
+from moldau.connect.worker.tasks.on_spark import runs_on_spark
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.web.problems import http_problem
 
@@ -76,15 +78,39 @@ async def reset_offsets(herder: Herder, name: str) -> dict[str, str]:
         store.forget(name)
         await store.flush()
     else:
-        group = group_of(name, config)
         try:
-            outcome = (await Groups(herder.cluster).delete([group]))[group]
+            outcome = await _reset_group(herder, name)
         except KafkaError as error:
             outcome = error
         if outcome is not None and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise http_problem(500, _failed("reset", name, outcome)) from outcome
         await herder.forget_in_sink(name, None)
     return {"message": _RESET}
+
+
+async def _reset_group(herder: Herder, name: str) -> KafkaError | None:
+    config, groups = herder.config(name), Groups(herder.cluster)
+    group, beginning = group_of(name, config), _beginning(herder, name)
+    if beginning is None:
+        return (await groups.delete([group]))[group]
+    committed = await groups.committed(group)
+    topics = await herder.cluster.topics({at.topic for at in committed})
+    there = {topic.name for topic in topics if topic.partitions}
+    known = [at for at in committed if at.topic in there]
+    found = await new_offsets(Admin(herder.cluster), beginning, known, {})
+    new = {at: CommittedOffset(offset) for at, offset in found.offsets.items()}
+    outcomes = await groups.commit(group, new) if new else {}
+    return next((outcome for outcome in outcomes.values() if outcome is not None), None)
+
+
+def _beginning(herder: Herder, name: str) -> Reset | None:
+    """Where a sink on Spark begins anew; None for others. Its checkpoint gives way to an offset that somebody
+    has committed, not to one that is missing."""
+    config = herder.config(name)
+    if not runs_on_spark(config, herder.worker):
+        return None
+    latest = ClientOptions.of(config, herder.worker).consumer["offset_reset"] == END
+    return Reset(ResetTo.LATEST if latest else ResetTo.EARLIEST)
 
 
 def _require_stopped(herder: Herder, name: str) -> None:
@@ -138,9 +164,10 @@ async def _alter_source(herder: Herder, name: str, pairs: list[tuple[Place | Non
 
 async def _alter_sink(herder: Herder, name: str, pairs: list[tuple[Place | None, Place | None]]) -> None:
     asked: dict[TopicPartition, CommittedOffset | Reset | None] = {}
+    beginning = _beginning(herder, name)
     for partition, offset in pairs:
         at = _sink_partition(partition)
-        asked[at] = None if offset is None else _sink_offset(offset)
+        asked[at] = beginning if offset is None else _sink_offset(offset)
     forgotten = [at for at, each in asked.items() if each is None]
     resets = {at: each for at, each in asked.items() if isinstance(each, Reset)}
     wanted = {at: each for at, each in asked.items() if isinstance(each, CommittedOffset)}

@@ -125,6 +125,28 @@ def test_a_group_that_goes_back_doubles_nothing(tmp_path: Path) -> None:
     assert [each.key for each in reloaded(tmp_path, 4).records] == ["k0", "k1", "k2", "k3"]
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_topic_that_was_made_anew_is_said_and_not_lost(tmp_path: Path, restarts: bool) -> None:
+    """Its offsets begin below the marks: passing over them, as over what comes again, would lose records."""
+    refused: list[int] = []
+    task = started(tmp_path, flush_size="2", compact_flushes="2")
+    task._context = SinkTaskContext("a", 0, report=lambda record, error: refused.append(record.offset))
+    unplaceable = record(1, timestamp=(1 << 63) - 1)
+    old = [record(0, timestamp=50), unplaceable, *(record(n, timestamp=50 + n) for n in range(2, 7))]
+    task._folders._kind = "daily"
+    task.put(old)
+    assert refused == [1]
+    if restarts:
+        task = started(tmp_path, flush_size="2")
+    task.put(old[:3])  # what comes again is passed over, also where the archive has nothing at an offset
+    task.put(old[:1])
+    anew = [record(n, timestamp=90 + n) for n in range(3)]
+    for first in range(2):
+        with pytest.raises(ConnectException, match="was made anew"):
+            task.put(anew[first:])
+    assert task.kept({}) == {}
+
+
 def test_folders_by_time(tmp_path: Path) -> None:
     config = {"archive.path": str(tmp_path), "flush.size": "2", "partitioner.class": "HourlyPartitioner"}
     write(ArchiveSink, config, [record(0, timestamp=1), record(1, timestamp=HOUR)])

@@ -99,15 +99,59 @@ def test_parquet_and_avro(tmp_path: Path) -> None:
 
 
 def test_bad_files_go_away(tmp_path: Path) -> None:
-    reading = Reading(tmp_path, halt_on_error="false")
+    reading = Reading(tmp_path, halt_on_error="false", batch_size="1")
     (tmp_path / "in/a.csv").write_text("a,b\n1,2\n3\n")
     (tmp_path / "in/b.json").write_text('{"ok": 1}\nno json\n')
     (tmp_path / "in/c.xyz").write_text("?")
     (tmp_path / "in/d.json").write_text(json.dumps({"last": 1}))
-    found = reading.poll(8)
+    found = reading.poll(9)
     assert rows(found) == [{"a": "1", "b": "2"}, {"ok": 1}, {"last": 1}]
+    assert reading.names("bad") == ["c.xyz"]  # rows before the mistake are not kept for good yet
+    reading.kept = dict(reading.places)
+    reading.poll()
     assert reading.names("bad") == ["a.csv", "b.json", "c.xyz"]
-    strict = Reading(tmp_path)
-    (tmp_path / "in/e.xyz").write_text("?")
-    with pytest.raises(ConnectException, match=r"e\.xyz cannot be read"):
-        strict.poll(9)
+
+
+def test_a_bad_file_halts_the_task_when_the_rows_before_the_mistake_are_kept(tmp_path: Path) -> None:
+    reading = Reading(tmp_path)
+    (tmp_path / "in/a.json").write_text('{"n": 1}\nno json\n')
+    (tmp_path / "in/b.json").write_text('{"n": 2}\n')
+    assert rows(reading.poll(5)) == [{"n": 1}]
+    reading.kept = dict(reading.places)
+    with pytest.raises(ConnectException, match=r"a\.json cannot be read and is in .*: Line 2 is no JSON"):
+        reading.poll()
+    assert (reading.names("in"), reading.names("bad")) == (["b.json"], ["a.json"])
+
+
+def test_another_file_of_the_same_name_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """Such as tomorrow's export: rows up to the place of the old one were passed over."""
+    reading = Reading(tmp_path)
+    for day in range(3):
+        (tmp_path / "in/a.json").write_text("".join(f'{{"n": "{day}-{n}"}}\n' for n in range(5 - day)))
+        assert len(reading.poll(2)) == 5 - day
+        assert reading.names("in") == ["a.json"]  # the place that is kept is of the file before
+        reading.kept = dict(reading.places)
+        reading.poll(2)
+        assert (reading.names("in"), reading.names("done")) == ([], ["a.json"])
+        reading.start()
+
+
+def test_a_file_that_grows_after_it_was_read_is_read_again(tmp_path: Path) -> None:
+    reading = Reading(tmp_path)
+    (tmp_path / "in/a.json").write_text('{"n": 1}\n')
+    assert rows(reading.poll(2)) == [{"n": 1}]
+    with (tmp_path / "in/a.json").open("a") as out:
+        out.write('{"n": 2}\n')
+    reading.kept = dict(reading.places)
+    assert rows(reading.poll(2)) == [{"n": 1}, {"n": 2}]
+    reading.kept = dict(reading.places)
+    reading.poll()
+    assert reading.names("done") == ["a.json"]
+
+
+def test_places_of_earlier_releases_still_count(tmp_path: Path) -> None:
+    reading = Reading(tmp_path)
+    (tmp_path / "in/a.json").write_text('{"n": 1}\n{"n": 2}\n')
+    reading.places["a.json"] = {"offset": 1}
+    reading.start()
+    assert rows(reading.poll(2)) == [{"n": 2}]

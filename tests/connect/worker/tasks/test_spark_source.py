@@ -51,6 +51,7 @@ class InThreads:
         self.begun: list[str] = []
         self.cancelled = threading.Event()
         self.instead: Callable[[PartReader, Callable[[], PartRead]], PartRead] = lambda _, run: run()
+        self.number: Callable[[PartReader], str] = number
 
     def setLocalProperty(self, *_: object) -> None:  # noqa: N802
         pass
@@ -73,7 +74,7 @@ class _Job:
         self.spark, self.reader = spark, reader
 
     def collect(self) -> list[PartRead]:
-        self.spark.begun.append(number(self.reader))
+        self.spark.begun.append(self.spark.number(self.reader))
         return [self.spark.instead(self.reader, lambda: self.reader(0))]
 
 
@@ -363,7 +364,7 @@ def test_sources_that_take_no_snapshots_are_refused(worker: Worker, tmp_path: Pa
     }
     answer = worker.http.post("/connectors", json={"name": "x", "config": config})
     assert answer.status_code == 400
-    assert "is for sinks and for sources of tables" in answer.json()["message"]
+    assert "is for sinks, and for sources of tables (JDBC) and of folders" in answer.json()["message"]
 
 
 # --- in transactions --------------------------------------------------------------------------------------

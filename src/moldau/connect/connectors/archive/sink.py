@@ -2,7 +2,9 @@
 
 Records are collected until there are enough of a partition, or they have waited long enough. Then their files
 are written, then the mark of the flush; only then are their offsets committed. A task that starts reads the
-marks: what lies before them is passed over, and files without a mark are removed.
+marks: what lies before them is passed over, and files without a mark are removed. The first record that is
+passed over has to be the one that the archive has at its offset: a topic that was deleted and made again has
+other records there, and passing over those would lose them.
 
 Invariant: an offset is in exactly one file that counts, whatever dies at whatever moment.
 """
@@ -16,14 +18,19 @@ from moldau.base.object_stores import Store
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import Checked, Range
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
-from moldau.connect.connectors.archive.compaction import flushes_that_count, merge, run_to_merge
-from moldau.connect.connectors.archive.formats import Kept, files_of, kinds, write
+from moldau.connect.connectors.archive.compaction import (
+    files_that_count,
+    flushes_that_count,
+    merge,
+    run_to_merge,
+)
+from moldau.connect.connectors.archive.formats import Kept, files_of, kinds, read, write
 from moldau.connect.connectors.archive.hdfs import check_url
 from moldau.connect.connectors.archive.names import FileName, Flush, folder_of, marks
 from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Struct
 from moldau.connect.data.types import Instant
-from moldau.connect.errors import ConfigException, DataException
+from moldau.connect.errors import ConfigException, ConnectException, DataException
 from moldau.connect.records import SinkRecord
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -93,6 +100,7 @@ class ArchiveSink(SinkConnector):
     )
     path_settings = ("archive.path",)
     holds_back = True
+    held_back_for = "rotate.interval.ms"
     config = ConfigDef(
         *STORE,
         ConfigKey(
@@ -161,6 +169,9 @@ class _Waiting:
     since_ms: int = 0
     flushes: list[Flush] = field(default_factory=list)
     records: list[tuple[str, Kept]] = field(default_factory=list)
+    #: The last offset that was passed over, and whether such records are known to be those of the archive.
+    passed: int = -1
+    same: bool = False
 
 
 class ArchiveSinkTask(SinkTask):
@@ -183,6 +194,7 @@ class ArchiveSinkTask(SinkTask):
             if waiting is None:
                 waiting = self._waiting[at] = self._recovered(at)
             if record.offset < waiting.start:
+                self._pass_over(at, waiting, record)
                 continue
             try:
                 folder = self._folders.of(record)
@@ -199,6 +211,11 @@ class ArchiveSinkTask(SinkTask):
 
     def idle(self) -> None:
         self._write_old()
+
+    def finish(self) -> None:
+        for at, waiting in self._waiting.items():
+            if waiting.records:
+                self._write(at, waiting)
 
     def kept(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         found = {}
@@ -227,6 +244,34 @@ class ArchiveSinkTask(SinkTask):
             if file is not None and file.partition == at.partition and file.first >= start:
                 self._store.delete(name)
         return _Waiting(start, start, flushes=flushes_that_count(flushes))
+
+    def _pass_over(self, at: TopicPartition, waiting: _Waiting, record: SinkRecord) -> None:
+        """Looks whether the archive has this record, once each time that the group goes back."""
+        waiting.same = waiting.same and record.offset > waiting.passed
+        waiting.passed = record.offset
+        if waiting.same:
+            return
+        kept = self._archived(at, waiting, record.offset)
+        if kept is not None and kept.timestamp != record.timestamp:
+            raise ConnectException(
+                f"The record at offset {record.offset} of {at} is not the one that the archive has: the "
+                "topic was made anew, or lost records. Next: another topics.dir, or move the folders "
+                f"{self._base}/{at.topic} and {self._base}/_complete/{at.topic} away"
+            )
+        waiting.same = kept is not None  # what was refused or dropped is in no file, so the next one tells
+
+    def _archived(self, at: TopicPartition, waiting: _Waiting, offset: int) -> Kept | None:
+        for flush in waiting.flushes:
+            if flush.first <= offset <= flush.last:
+                names = self._store.names(f"{self._base}/{at.topic}")
+                found = (FileName.parse(name, self._base) for name in names)
+                mine = [each for each in found if each is not None and each.partition == at.partition]
+                for file in files_that_count(mine, flush):
+                    if file.first <= offset <= file.last:
+                        for kept in read(file.format, self._store.get(file.path(self._base))):
+                            if kept.offset == offset:
+                                return kept
+        return None
 
     def _write(self, at: TopicPartition, waiting: _Waiting) -> None:
         by_folder: dict[str, list[Kept]] = {}

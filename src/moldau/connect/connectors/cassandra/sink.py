@@ -79,6 +79,9 @@ class CassandraSink(SinkConnector):
     def make_task(self) -> SinkTask:
         return CassandraSinkTask()
 
+    def has_offsets_in_rows(self) -> bool:
+        return bool(self.settings["write.time"] == "offset")
+
     @classmethod
     def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
         try:

@@ -110,6 +110,9 @@ class HBaseSink(SinkConnector):
     def make_task(self) -> SinkTask:
         return HBaseSinkTask()
 
+    def has_offsets_in_rows(self) -> bool:
+        return bool(self.settings["write.time"] == "offset")
+
     @classmethod
     def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}

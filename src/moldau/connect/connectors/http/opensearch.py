@@ -54,6 +54,9 @@ class OpenSearchSink(SinkConnector):
     def make_task(self) -> SinkTask:
         return OpenSearchSinkTask()
 
+    def has_offsets_in_rows(self) -> bool:
+        return not self.settings["key.ignore"]
+
     @classmethod
     def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
         try:

@@ -64,7 +64,9 @@ def check_runtime(connector: type[Connector], settings: Mapping[str, str], worke
     if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
         check_spark(connector, settings, worker)
     elif settings.get(RUNTIME) == "spark" and not snapshots_on_spark(connector, settings, worker):
-        raise ConfigException(f"{RUNTIME}=spark is for sinks and for sources of tables (JDBC)")
+        raise ConfigException(
+            f"{RUNTIME}=spark is for sinks, and for sources of tables (JDBC) and of folders (SpoolDirSource)"
+        )
 
 
 def task_count(connector: type[Connector], config: Mapping[str, str], worker: WorkerSettings) -> int:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from moldau.connect.config.framework import SINK
 from moldau.connect.data.text import java_text
-from moldau.connect.errors import RetriableException
-from moldau.connect.records import SourceRecord
-from moldau.connect.worker.tasks.processing import RawRecord, StepFailed
+from moldau.connect.errors import JavaError, RetriableException
+from moldau.connect.records import SinkRecord, SourceRecord
+from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed
 from moldau.connect.worker.tasks.traces import class_of, trace_of
 
 log = logging.getLogger("moldau.connect.errors")
@@ -86,6 +86,18 @@ def dead_letter(
     place = [("topic", raw.topic), ("partition", str(raw.partition)), ("offset", str(raw.offset))]
     headers = [*raw.headers, *_context(failed, handling, connector, task, place)]
     return RawRecord(handling.dead_letters, None, raw.key, raw.value, tuple(headers), raw.timestamp)
+
+
+def refused_records(
+    refused: Sequence[tuple[SinkRecord, JavaError]], raws: Sequence[RawRecord], class_name: str
+) -> Iterator[tuple[StepFailed, RawRecord]]:
+    """What a task said that it cannot write, as failures of the records that ``put`` was given last."""
+    by_place = {(raw.topic, raw.partition, raw.offset): raw for raw in raws} if refused else {}
+    for record, error in refused:
+        topic = record.topic if record.original_topic is None else record.original_topic
+        found = by_place.get((topic, record.original_partition, record.offset))
+        raw = found or RawRecord(topic, record.partition, None, None, (), record.timestamp, record.offset)
+        yield StepFailed(Stage.TASK_PUT, class_name, error), raw
 
 
 def source_dead_letter(

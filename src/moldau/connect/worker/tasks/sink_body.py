@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -26,10 +26,11 @@ from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
 from moldau.connect.errors import ConnectException, JavaError
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.tasks.client_options import group_of
-from moldau.connect.worker.tasks.handling import dead_letter
-from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed, process
+from moldau.connect.worker.tasks.handling import dead_letter, refused_records
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters, send, settle
+from moldau.connect.worker.tasks.topic_identity import TopicIdentity
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import TimestampType as WireTimestampType
 
@@ -59,10 +60,20 @@ def instance_of(parts: TaskParts) -> str:
     return f"{plain}-{parts.task}-{exact}"
 
 
+def wanted_topics(settings: Mapping[str, str]) -> list[str] | Callable[[Iterable[str]], list[str]]:
+    """The topics of a sink, or which of those that there are."""
+    topics = settings.get("topics", "").strip()
+    if topics:
+        return [name.strip() for name in topics.split(",")]
+    pattern = compile_java(settings.get("topics.regex", "").strip())
+    return lambda names: [name for name in names if pattern.fullmatch(name)]
+
+
 class SinkBody:
     def __init__(self, parts: TaskParts, connector: SinkConnector) -> None:
         self._parts = parts
         self._connector = connector
+        self._identity = TopicIdentity(parts, connector)
         #: Behind what was put of each partition, and what is committed of it.
         self._ends: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -79,7 +90,7 @@ class SinkBody:
                 GroupConsumer(
                     parts.cluster,
                     group_of(parts.connector, parts.settings),
-                    self._wanted(),
+                    wanted_topics(parts.settings),
                     membership=MembershipOptions(group_instance_id=instance_of(parts), leaves_for_good=True),
                     listener=RebalanceListener(revoked=self._lost.extend),
                     auto_commit=False,
@@ -109,23 +120,11 @@ class SinkBody:
             finally:
                 await asyncio.to_thread(task.stop)
 
-    def _wanted(self) -> Sequence[str] | Callable[[Iterable[str]], Iterable[str]]:
-        topics = self._parts.settings.get("topics", "").strip()
-        if topics:
-            return [name.strip() for name in topics.split(",")]
-        pattern = compile_java(self._parts.settings.get("topics.regex", "").strip())
-        return lambda names: [name for name in names if pattern.fullmatch(name)]
-
     async def _open_dead_letters(self, stack: AsyncExitStack) -> Producer | None:
         handling = self._parts.handling
         if not handling.dead_letters:
             return None
-        try:
-            await ensure_topic(self._parts.cluster, handling.dead_letters, 1, handling.dead_letter_replicas)
-        except KafkaError as error:
-            raise ConnectException(
-                f"Could not initialize dead letter queue with topic={handling.dead_letters}"
-            ) from error
+        await ensure_dead_letters(self._parts)
         producer = await Producer.open(self._parts.cluster, **self._parts.clients.producer)
         return await stack.enter_async_context(producer)
 
@@ -140,6 +139,7 @@ class SinkBody:
         raws = await asyncio.to_thread(_raw_records, batches)
         for topic in {raw.topic for raw in raws}:
             self._parts.saw_topic(topic)
+        await self._identity.check({TopicPartition(batch.topic, batch.partition) for batch in batches})
         done = 0
         while done < len(raws):
             processed = await asyncio.to_thread(process, raws[done:], self._parts.processing.incoming)
@@ -208,15 +208,10 @@ class SinkBody:
     async def _bury_refused(self, letters: Producer | None, raws: Sequence[RawRecord]) -> None:
         """Deals with records that the task reported, as with those that a converter refuses."""
         refused, self._refused = self._refused, []
-        by_place = {(raw.topic, raw.partition, raw.offset): raw for raw in raws} if refused else {}
-        for record, error in refused:
-            topic = record.topic if record.original_topic is None else record.original_topic
-            found = by_place.get((topic, record.original_partition, record.offset))
-            raw = found or RawRecord(topic, record.partition, None, None, (), record.timestamp, record.offset)
-            failed = StepFailed(Stage.TASK_PUT, self._connector.task_class_name, error)
+        for failed, raw in refused_records(refused, raws, self._connector.task_class_name):
             self._parts.handling.report(failed, self._parts.name, raw)
             if not self._parts.handling.tolerates_all:
-                raise ConnectException("Tolerance exceeded in error handler") from error
+                raise ConnectException("Tolerance exceeded in error handler") from failed.error
             await self._bury(letters, raw, failed)
 
     async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:

@@ -82,6 +82,19 @@ async def settle(
     return None
 
 
+async def ensure_dead_letters(parts: TaskParts) -> None:
+    """Makes the topic of dead letters of a sink, if one is named and not there."""
+    handling = parts.handling
+    if not handling.dead_letters:
+        return
+    try:
+        await ensure_topic(parts.cluster, handling.dead_letters, 1, handling.dead_letter_replicas)
+    except KafkaError as error:
+        raise ConnectException(
+            f"Could not initialize dead letter queue with topic={handling.dead_letters}"
+        ) from error
+
+
 async def send(producer: Producer, record: RawRecord) -> Delivery:
     return await producer.send(
         record.topic, record.value, record.key, record.partition, record.headers, record.timestamp
