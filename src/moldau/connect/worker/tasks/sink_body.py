@@ -29,7 +29,7 @@ from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.handling import dead_letter
 from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, give_up, send, settle
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import TimestampType as WireTimestampType
 
@@ -138,6 +138,7 @@ class SinkBody:
         control: Control,
     ) -> None:
         raws = await asyncio.to_thread(_raw_records, batches)
+        self._parts.counts.read += len(raws)
         for topic in {raw.topic for raw in raws}:
             self._parts.saw_topic(topic)
         done = 0
@@ -176,6 +177,7 @@ class SinkBody:
 
         if records:
             await asyncio.to_thread(write)
+            self._parts.counts.written += len(records)
             await self._bury_refused(letters, raws)
         for raw in raws:
             assert raw.partition is not None
@@ -214,9 +216,7 @@ class SinkBody:
             found = by_place.get((topic, record.original_partition, record.offset))
             raw = found or RawRecord(topic, record.partition, None, None, (), record.timestamp, record.offset)
             failed = StepFailed(Stage.TASK_PUT, self._connector.task_class_name, error)
-            self._parts.handling.report(failed, self._parts.name, raw)
-            if not self._parts.handling.tolerates_all:
-                raise ConnectException("Tolerance exceeded in error handler") from error
+            give_up(self._parts, failed, raw)
             await self._bury(letters, raw, failed)
 
     async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:
@@ -225,6 +225,7 @@ class SinkBody:
         parts = self._parts
         record = dead_letter(failed, raw, parts.handling, parts.connector, parts.task)
         await (await send(letters, record))
+        parts.counts.dead_letters += 1
 
 
 async def _commit(consumer: GroupConsumer, ends: dict[TopicPartition, CommittedOffset]) -> None:
