@@ -58,7 +58,6 @@ class SourceBody:
                     await self._tell(task, producer)
                     records = await asyncio.to_thread(task.poll)
                     if records:
-                        self._parts.counts.read += len(records)
                         await self._write(producer, records, control)
                         self._untold = type(task).written is not SourceTask.written
                         await self._tell(task, producer)
@@ -104,6 +103,7 @@ class SourceBody:
         await self._parts.offsets.flush()
 
     async def _write(self, producer: Producer, records: Sequence[SourceRecord], control: Control) -> None:
+        self._parts.counts.read += len(records)
         done = 0
         while done < len(records):
             part = records[done:]
