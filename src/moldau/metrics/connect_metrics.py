@@ -7,7 +7,7 @@ from moldau.metrics.table import Metric, attribute, gauge
 
 _WORKER = ("kafka.connect", "connect-worker-metrics")
 _TASK = ("connector", "task")
-#: By attribute; of tasks that run in the worker's own process.
+#: By attribute; tasks that run on Spark count nothing here.
 RECORDS: dict[str, Metric] = {}
 
 

@@ -29,8 +29,10 @@ def test_records_errors_and_states_are_told(broker: Broker, tmp_path: Path) -> N
     json_values = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
     letters = {"errors.deadletterqueue.topic.replication.factor": "1"}
+    own = {**source, "name": "own", "topic": "own", "isolation": "process"}
     connectors = [
         {**source, "topic": "lines"},
+        own,
         {"name": "bad", "file": str(tmp_path / "out"), **sink, **json_values, **tolerant, **letters},
         {"name": "strict", "file": str(tmp_path / "strict"), **sink, **json_values},
     ]
@@ -42,18 +44,20 @@ def test_records_errors_and_states_are_told(broker: Broker, tmp_path: Path) -> N
             return (
                 found.get(f"source_task_metrics_source_record_write_total{of_lines}") == 3
                 and found.get(f"task_error_metrics_deadletterqueue_produce_requests_total{of_bad}") == 2
+                and found.get('source_task_metrics_source_record_write_total{connector="own",task="0"}') == 3
                 and found.get('connect_worker_metrics_connector_failed_task_count{connector="strict"}') == 1
             )
 
         wait_until(everything_is_told, lambda: str(figures(worker)))
         found = figures(worker)
         expected = {
-            "connect_worker_metrics_connector_count": 3,
-            "connect_worker_metrics_task_count": 3,
+            "connect_worker_metrics_connector_count": 4,
+            "connect_worker_metrics_task_count": 4,
             'connect_worker_metrics_connector_running_task_count{connector="lines"}': 1,
             'connect_worker_metrics_connector_running_task_count{connector="strict"}': 0,
             'connector_failed{connector="strict"}': 0,
             f"source_task_metrics_source_record_poll_total{of_lines}": 3,
+            'source_task_metrics_source_record_poll_total{connector="own",task="0"}': 3,
             f"sink_task_metrics_sink_record_read_total{of_bad}": 3,
             f"sink_task_metrics_sink_record_send_total{of_bad}": 1,
             f"task_error_metrics_total_record_errors_total{of_bad}": 2,

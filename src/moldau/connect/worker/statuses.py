@@ -1,6 +1,6 @@
 """What connectors and tasks are doing, as REST shows it, and which topics they use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -43,6 +43,15 @@ class TaskCounts:
     retries: int = 0
     skipped: int = 0
     dead_letters: int = 0
+
+    def since(self, before: "TaskCounts") -> dict[str, int]:
+        """What has come, by name; noughts are left out."""
+        found = {name: getattr(self, name) - getattr(before, name) for name in self.__slots__}
+        return {name: more for name, more in found.items() if more}
+
+    def add(self, more: Mapping[str, int]) -> None:
+        for name, number in more.items():
+            setattr(self, name, getattr(self, name) + number)
 
 
 class Statuses:
