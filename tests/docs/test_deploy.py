@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from moldau.metrics import broker_metrics, connect_metrics, lag_metrics, mirror_metrics
+from moldau.metrics import broker_metrics, connect_metrics, lag_metrics, mirror_metrics, service_metrics
 from moldau.metrics.table import TABLE
 from moldau.web.request_metrics import WEB_METRICS
 
@@ -27,6 +27,7 @@ def known_names() -> set[str]:
     assert connect_metrics.CONNECTORS in list(TABLE)
     assert lag_metrics.GROUP_LAG in list(TABLE)
     assert mirror_metrics.FLOW_LAG in list(TABLE)
+    assert service_metrics.REGISTERED in list(TABLE)
     return {name for metric in (*TABLE, *WEB_METRICS) for name in metric.prometheus_names}
 
 

@@ -24,8 +24,8 @@ NOT_CAPTURED = {
     "request-time",
     "plugin-export-count",
 }
-#: Those of Connect are no broker's: nothing of a worker was captured.
-OURS = [metric for metric in TABLE if re.match(r"kafka\.(?!connect)", metric.domain)]
+#: Nothing of Connect's workers and of registries was captured.
+OURS = [metric for metric in TABLE if re.match(r"kafka\.(?!connect|schema)", metric.domain)]
 
 
 def captured_of(metric: Metric) -> dict[str, object] | None:
