@@ -73,6 +73,12 @@ def test_rules_that_are_used_are_recorded() -> None:
     assert used <= recorded
 
 
+def test_every_alert_has_a_runbook() -> None:
+    alerts = re.findall(r"alert: (\w+)", (PROMETHEUS / "alert-rules.yml").read_text())
+    runbooks = (DEPLOY.parent / "docs/operations/runbooks.md").read_text("utf-8")
+    assert [name for name in alerts if not re.search(rf"^## .*`{name}`", runbooks, re.MULTILINE)] == []
+
+
 @pytest.mark.slow
 def test_alerts_fire_and_clear() -> None:
     promtool = shutil.which("promtool")
