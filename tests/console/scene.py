@@ -69,8 +69,15 @@ class AnyCluster:
 
     def commit(self, group: str, topic: str, offset: int) -> None:
         wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
-        for done in self._admin.alter_consumer_group_offsets([wanted]).values():
-            done.result(PATIENCE_SECONDS)
+        said: list[object] = []
+
+        def done() -> bool:
+            """A coordinator that is just being made refuses at first, partition by partition."""
+            (asked,) = self._admin.alter_consumer_group_offsets([wanted]).values()
+            said[:] = [each.error for each in asked.result(PATIENCE_SECONDS).topic_partitions if each.error]
+            return not said
+
+        wait_until(done, lambda: str(said))
 
     def reset(self) -> None:
         """No topic and no group is left."""
@@ -144,7 +151,12 @@ def scene_on(browser: Any, servers: str) -> Iterator[Scene]:
     with ExitStack() as stack:
         scene = Scene(browser, servers, stack)
         scene.cluster.reset()
-        yield scene
+        try:
+            yield scene
+        except BaseException:
+            for tab in scene.tabs:  # for the report of a failed test
+                print(tab.page.url, tab.page.inner_text("body")[:3000], tab.wrong, sep="\n")
+            raise
     assert [each for tab in scene.tabs for each in tab.wrong] == []
 
 

@@ -10,7 +10,7 @@ from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.connect_client import ConnectClient, ConnectError
 from moldau.console.markup.html import Content, code, link, p, query, table, tag
 from moldau.console.markup.layout import badge, card, error_box, heading, hidden, left_out, live, pager
-from moldau.console.markup.words import count
+from moldau.console.markup.words import plural
 from moldau.console.workspace import Workspace
 
 _SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
@@ -56,7 +56,7 @@ def _connector(call: ConsoleCall, workspace: Workspace, name: str, found: dict[s
         [
             str(task.get("id")),
             badge(str(task.get("state")), _STATES.get(str(task.get("state")), "")),
-            str(task.get("worker_id", "")),
+            tag("td", str(task.get("worker_id", "")), class_="whole"),
             _trace(task),
         ]
         for task in tasks[:_MOST_TASKS]
@@ -100,7 +100,7 @@ def _group(call: ConsoleCall, workspace: Workspace, found: dict[str, Any]) -> Co
     config = info.get("config") or {}
     group = str(config.get("consumer.override.group.id") or f"connect-{info.get('name', '')}")
     lag = workspace.history.lag(group)
-    behind = "" if lag is None else f", {count(lag)} records behind"
+    behind = "" if lag is None else f", {plural(int(lag), 'record')} behind"
     return p("Reads as the group ", link(query(call.here("groups", "view"), group=group), group), behind)
 
 
