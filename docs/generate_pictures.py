@@ -210,7 +210,7 @@ def scene() -> Iterator[dict[str, str]]:
         broken = {
             "name": "archive",
             "connector.class": "FileStreamSource",
-            "file": str(folder),
+            "file": "/",
             "topic": "lines",
         }
         worker = connect_worker(
@@ -238,7 +238,8 @@ def scene() -> Iterator[dict[str, str]]:
             thread.start()
             stack.callback(thread.join)
         stack.callback(stop.set)
-        hanging = Producer({"bootstrap.servers": servers, "transactional.id": "billing-1"})
+        patient = {"transactional.id": "billing-1", "transaction.timeout.ms": 600_000}
+        hanging = Producer({"bootstrap.servers": servers, **patient})
         hanging.init_transactions(60)
         hanging.begin_transaction()
         hanging.produce("shop.payments", b"{}")
