@@ -28,13 +28,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks import request_path
 from benchmarks.brokers import free_port
 from benchmarks.moldau_broker import MoldauBroker
-from moldau.broker.monitoring.requests import Tally
+from moldau.broker.monitoring.requests import BETWEEN_SECONDS, SKIPPED, RequestMetrics, Tally
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import NewTopic
 from moldau.client.transport.cluster import Cluster
+from moldau.protocol.api_keys import ApiKey
 
 _TOPICS = 100
 _SCRAPES = 7
+_TIMINGS = 100_000
 _VALUE = bytes(100)
 _PARTITIONS = 4
 #: So many requests may pass before one is timed.
@@ -160,6 +162,27 @@ def tell(what: str, pairs: list[tuple[float, float]]) -> None:
     print(f"{what}: {before:.3f} µs of CPU without, {after:.3f} with; {more:+.2%}")
 
 
+def measure_timing() -> None:
+    """What it takes to time one request, of which a busy API has a bounded number."""
+    tally = RequestMetrics().tally(ApiKey.PRODUCE, 13)
+
+    def spent(is_timed: bool) -> float:
+        began = time.process_time()
+        for _ in range(_TIMINGS):
+            if is_timed:
+                at = tally.begin()
+                tally.left = 0
+                tally.answered(at, at + 1e-6, at - 1e-6, 100, None)
+        return (time.process_time() - began) / _TIMINGS
+
+    cost = statistics.median(spent(True) - spent(False) for _ in range(9))
+    few, rest = (SKIPPED + 1) / BETWEEN_SECONDS, cost * 1e6 / (SKIPPED + 1)
+    print(
+        f"timing one request: {cost * 1e6:.2f} µs of CPU; {cost / BETWEEN_SECONDS:.2%} of a core for a busy API"
+    )
+    print(f"and {rest:.3f} µs for each request of one that is asked more than {few:,.0f} times a second")
+
+
 async def measure_path(rounds: int) -> None:
     """Requests of a busy broker, with their times taken and not."""
     async with request_path.started() as (node, cases):
@@ -190,6 +213,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="moldau-metrics-") as folder:
         if given.only in (None, "path"):
+            measure_timing()
             asyncio.run(measure_path(3 * given.rounds))
         if given.only in (None, "scrape"):
             measure_scrapes(Path(folder), given.partitions)

@@ -23,6 +23,7 @@ _CATEGORIES = (
 )
 _SCRIPT = ("EvaluateScript", "FunctionCall", "v8.compile")
 _TASKS = ("RunTask", "ThreadControllerImpl::RunTask")
+_PAINTS = {"firstContentfulPaint", "largestContentfulPaint::Candidate"}
 #: A task that is longer blocks whoever types or clicks meanwhile.
 _LONG_MS = 50.0
 
@@ -107,10 +108,10 @@ def opened() -> Iterator[Any]:
 
 
 def load(browser: Any, url: str, device: Device) -> Costs:
-    """One load of a page into a tab of its own; again where the trace missed its beginning."""
+    """One load of a page into a tab of its own; again where the trace missed a part of it."""
     while True:
         events = _trace(browser, url, device)
-        if any(map(_is_navigation, events)):
+        if any(map(_is_navigation, events)) and {each["name"] for each in events} >= _PAINTS:
             return costs_of(events)
 
 

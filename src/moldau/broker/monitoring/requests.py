@@ -2,8 +2,8 @@
 with.
 
 Every request is counted. Times are taken of every request while there are few; of a busy API, of one in
-every two milliseconds (or in 128), which then stands for the others. A request that waits (for followers, for
-data, for a disk) is always timed.
+every five milliseconds (or in 128), which then stands for the others. A request that waits (for followers,
+for data, for a disk) is always timed.
 
 Invariant: a request that is not timed costs one comparison and one subtraction.
 """
@@ -20,8 +20,8 @@ from moldau.protocol.schema import declaration
 
 #: Timing a request costs as much as a tenth of the work for a small one: of a busy API so many are not timed
 #: behind one that is, at most, and about this time lies between two that are.
-_SKIPPED = 127
-_BETWEEN_SECONDS = 0.002
+SKIPPED = 127
+BETWEEN_SECONDS = 0.005
 #: Elements of one list in an answer whose errors are counted.
 _LOOKED_AT_MOST = 10_000
 #: Kafka's name of what a fetch is, by who fetches.
@@ -82,7 +82,7 @@ class Tally:
         now = stopwatch()
         self._weight = self._interval + 1
         apart = max(now - self._at, 1e-9) / self._weight
-        self._interval = min(_SKIPPED, int(_BETWEEN_SECONDS / apart))
+        self._interval = min(SKIPPED, int(BETWEEN_SECONDS / apart))
         self._at = now
         self._granted += 1 + self._interval
         self.left = self._interval
