@@ -177,9 +177,8 @@ def measure_timing() -> None:
 
     cost = statistics.median(spent(True) - spent(False) for _ in range(9))
     few, rest = (SKIPPED + 1) / BETWEEN_SECONDS, cost * 1e6 / (SKIPPED + 1)
-    print(
-        f"timing one request: {cost * 1e6:.2f} µs of CPU; {cost / BETWEEN_SECONDS:.2%} of a core for a busy API"
-    )
+    share = cost / BETWEEN_SECONDS
+    print(f"timing one request: {cost * 1e6:.2f} µs of CPU; {share:.2%} of a core for a busy API")
     print(f"and {rest:.3f} µs for each request of one that is asked more than {few:,.0f} times a second")
 
 

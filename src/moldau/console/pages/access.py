@@ -209,9 +209,9 @@ def _acl(given: dict[str, str]) -> Acl:
 def _in_words(acl: Acl) -> str:
     """For the audit."""
     may = "may" if acl.permission == Permission.ALLOW else "may not"
-    operation = acl.operation.name.lower().replace("_", " ")
+    operation = Operation(acl.operation).name.lower().replace("_", " ")
     names = "names that begin with " if acl.pattern_type == PatternType.PREFIXED else ""
-    what = f"{acl.resource_type.title} {names}{acl.resource_name}"
+    what = f"{ResourceType(acl.resource_type).title} {names}{acl.resource_name}"
     return f"{acl.principal} {may} {operation} {what} from {acl.host}"
 
 
