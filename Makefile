@@ -140,7 +140,7 @@ bench: $(READY_BENCH)
 	@$(if $(QUICK),:,$(MAKE) --no-print-directory bench-services)
 
 .PHONY: bench-services
-bench-services: $(READY_BENCH)
+bench-services: $(READY_BENCH) chromium
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
 	@$(BIN)/python -m benchmarks.security
@@ -162,7 +162,7 @@ bench-cluster: $(READY_BENCH)
 bench-connect: servers $(READY_BENCH)
 	@QUICK=$(QUICK) $(BIN)/python -m benchmarks.connect
 
-conformance: $(READY_BENCH)
+conformance: $(READY_BENCH) chromium
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }
 	@command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || apt-get install -y -qq krb5-kdc krb5-admin-server \
 		krb5-user libkrb5-dev libsasl2-modules-gssapi-mit gcc >/dev/null || echo "no KDC: Kerberos is left out"

@@ -4,8 +4,9 @@
 
 A real broker and a real console, each a process of its own; the client is this process, over one connection.
 The first page is asked for when the console has just started and knows nothing; the others follow, each asked
-for several times. With an address the cluster there is used, which gets the topics and groups. In a Chromium,
-if there is one, the first page is also painted: from the navigation to the first content on the screen.
+for several times. With an address the cluster there is used, which gets the topics and groups. Where there is
+a Chromium, it loads pages too, with an empty cache, as on this machine and as on a phone: what that costs is
+read from Chromium's own trace (``page_trace.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
-import os
 import re
-import shutil
 import statistics
 import tempfile
 import time
+from dataclasses import astuple
 
+from benchmarks import page_trace
 from benchmarks.registry import process, resident_megabytes
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
@@ -42,6 +43,7 @@ _PAGES = {
     "configs": "/c/local/topics/stream-0000/configs",
 }
 _TIMES = 9
+_LOADS = 5
 
 
 async def fill(servers: str, topics: int, groups: int) -> None:
@@ -76,22 +78,20 @@ def ask(connection: http.client.HTTPConnection, path: str) -> tuple[float, int]:
     return (time.perf_counter() - began) * 1000, size
 
 
-def painted(url: str) -> float | None:
-    """Milliseconds from the navigation to the first content on the screen; None without a browser."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        return None
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as running:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = running.chromium.launch(executable_path=path, args=arguments)
-        page = browser.new_page()
-        page.goto(url)
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
-        found = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        browser.close()
-        return float(found)
+def measure_in_browser(url: str) -> None:
+    with page_trace.opened() as browser:
+        if browser is None:
+            print("no Chromium is installed: what pages cost a browser is not measured")
+            return
+        for device in (page_trace.HERE, page_trace.PHONE):
+            print(f"Chromium {browser.version}, as on {device.name}; medians of {_LOADS} loads")
+            print(f"{'page':<24}{'first':>8}{'largest':>9}{'script':>8}{'blocked':>9}{'shift':>8}{'KiB':>6}")
+            for name, path in _PAGES.items():
+                loads = [page_trace.load(browser, url + path, device) for _ in range(_LOADS)]
+                costs = [statistics.median(each) for each in zip(*map(astuple, loads), strict=True)]
+                first, largest, script, blocked, shift, size = costs
+                print(f"{name:<24}{first:>8.0f}{largest:>9.0f}{script:>8.1f}{blocked:>9.0f}", end="")
+                print(f"{shift:>8.3f}{size / 1024:>6.0f}")
 
 
 def measure(servers: str) -> None:
@@ -112,9 +112,7 @@ def measure(servers: str) -> None:
             times = [each for each, _ in found]
             kib = found[0][1] / 1024
             print(f"{name:<24}{statistics.median(times):>10.0f}{max(times):>10.0f}{kib:>8.0f}")
-        paint = painted(f"http://{ready[1]}:{ready[2]}/c/local/topics")
-        if paint is not None:
-            print(f"first contentful paint of the topics page in Chromium: {paint:.0f} ms")
+        measure_in_browser(f"http://{ready[1]}:{ready[2]}")
         now = resident_megabytes(running.pid)
         print(f"memory of the console: {at_start:.0f} MB at its start, {now:.0f} MB now")
 

@@ -14,6 +14,8 @@ import struct
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from moldau.broker.bounds.flow_control import Intake
@@ -73,7 +75,7 @@ def batch(records: int, size: int) -> bytes:
     return bytes(builder.build())
 
 
-def _run(node: Node, frame: bytes, rounds: int) -> float:
+def cpu_seconds(node: Node, frame: bytes, rounds: int) -> float:
     """Seconds of CPU for one request, four of them in each read as a busy producer sends them."""
     together = 4
     scratch = bytearray(frame * together)
@@ -99,7 +101,9 @@ def _run(node: Node, frame: bytes, rounds: int) -> float:
     return spent / rounds / together
 
 
-async def _measure(profile: bool) -> None:
+@asynccontextmanager
+async def started() -> AsyncIterator[tuple[Node, dict[str, tuple[bytes, int]]]]:
+    """A node with one topic, and requests for it: a frame, and how often to send it for one figure."""
     with tempfile.TemporaryDirectory() as directory:
         properties = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory}
         node = Node(properties)
@@ -115,22 +119,29 @@ async def _measure(profile: bool) -> None:
         wanted = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
         asked = FetchTopic(topic_id=topic_id, partitions=[wanted])
         fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[asked])
-        cases = {
-            "Produce v13, one record of 100 bytes": (produce(1, 100), 20_000),
-            "Produce v13, 148 records of 100 bytes (16 KB)": (produce(148, 100), 5_000),
-            "Produce v13, 16 records of 1,000 bytes (16 KB)": (produce(16, 1000), 5_000),
-            "Fetch v13, 1 MB": (frame(1, 13, fetch), 500),
-        }
+        yield (
+            node,
+            {
+                "Produce v13, one record of 100 bytes": (produce(1, 100), 20_000),
+                "Produce v13, 148 records of 100 bytes (16 KB)": (produce(148, 100), 5_000),
+                "Produce v13, 16 records of 1,000 bytes (16 KB)": (produce(16, 1000), 5_000),
+                "Fetch v13, 1 MB": (frame(1, 13, fetch), 500),
+            },
+        )
+        await node.stop()
+
+
+async def _measure(profile: bool) -> None:
+    async with started() as (node, cases):
         for name, (request, rounds) in cases.items():
             profiler = cProfile.Profile() if profile else None
-            best = min(_run(node, request, rounds) for _ in range(3))
+            best = min(cpu_seconds(node, request, rounds) for _ in range(3))
             print(f"{name:50} {best * 1e6:8.1f} µs")
             if profiler is not None:
                 profiler.enable()
-                _run(node, request, rounds)
+                cpu_seconds(node, request, rounds)
                 profiler.disable()
                 pstats.Stats(profiler).sort_stats("tottime").print_stats(22)
-        await node.stop()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.metrics import broker_metrics as m
+from moldau.metrics import connect_metrics as connect
 from moldau.metrics import lag_metrics as lag
 from moldau.metrics.table import Metric
 
@@ -76,6 +77,17 @@ ROWS: dict[str, list[tuple[str, str, list[str]]]] = {
         ("Lag by group", "short", [total(lag.GROUP_LAG, "group")]),
         ("Groups: 0 well, 1 slow, 2 stuck", "short", [total(lag.GROUP_STATUS, "group")]),
         ("Groups by state", "short", [f"sum({metric.prometheus})" for metric in m.GROUP_STATES.values()]),
+    ],
+    "Connect": [
+        ("Tasks that have failed (0)", "short", [total(connect.TASK_STATES["FAILED"], "connector")]),
+        ("Records from sources and to sinks", "cps", [
+            rate(connect.RECORDS[name], "connector")
+            for name in ("source-record-write-total", "sink-record-send-total")
+        ]),
+        ("Errors and dead letters", "cps", [
+            rate(connect.RECORDS[name], "connector")
+            for name in ("total-record-errors", "deadletterqueue-produce-requests")
+        ]),
     ],
     "The machine": [
         ("Memory", "bytes", [total(m.RESIDENT)]),

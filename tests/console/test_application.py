@@ -125,3 +125,10 @@ def test_assets_are_asked_for_once(console: Any) -> None:
     first = console.http.get("/assets/console.css")
     again = console.http.get("/assets/console.css", headers={"If-None-Match": first.headers["etag"]})
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+
+
+def test_what_is_typed_in_lines_comes_back_as_it_was(console: Browser) -> None:
+    """Browsers send the ends of lines as two characters."""
+    page = console.post("/sql", statement="SELECT a\r\nFROM nowhere;")
+    assert page.status == 400
+    assert ">SELECT a\nFROM nowhere;</textarea>" in page.text

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from moldau.metrics import broker_metrics, lag_metrics, mirror_metrics
+from moldau.metrics import broker_metrics, connect_metrics, lag_metrics, mirror_metrics, service_metrics
 from moldau.metrics.table import TABLE
 from moldau.web.request_metrics import WEB_METRICS
 
@@ -24,8 +24,10 @@ _NAME = re.compile(r"\b(?:kafka|moldau|java)_\w+")
 
 def known_names() -> set[str]:
     assert broker_metrics.STATE in list(TABLE)
+    assert connect_metrics.CONNECTORS in list(TABLE)
     assert lag_metrics.GROUP_LAG in list(TABLE)
     assert mirror_metrics.FLOW_LAG in list(TABLE)
+    assert service_metrics.REGISTERED in list(TABLE)
     return {name for metric in (*TABLE, *WEB_METRICS) for name in metric.prometheus_names}
 
 
@@ -69,6 +71,12 @@ def test_rules_that_are_used_are_recorded() -> None:
     recorded = set(re.findall(r"record: (\S+)", (PROMETHEUS / "recording-rules.yml").read_text()))
     used = set(re.findall(r"\bmoldau:\w+:\w+", (PROMETHEUS / "alert-rules.yml").read_text()))
     assert used <= recorded
+
+
+def test_every_alert_has_a_runbook() -> None:
+    alerts = re.findall(r"alert: (\w+)", (PROMETHEUS / "alert-rules.yml").read_text())
+    runbooks = (DEPLOY.parent / "docs/operations/runbooks.md").read_text("utf-8")
+    assert [name for name in alerts if not re.search(rf"^## .*`{name}`", runbooks, re.MULTILINE)] == []
 
 
 @pytest.mark.slow

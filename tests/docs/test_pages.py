@@ -10,6 +10,14 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+def test_every_picture_of_the_console_is_shown_and_small() -> None:
+    page = (ROOT / "docs/console.md").read_text("utf-8")
+    shown = set(re.findall(r"\]\(console/([\w-]+\.png)\)", page))
+    there = {path.name: path.stat().st_size for path in (ROOT / "docs/console").iterdir()}
+    assert shown == there.keys()
+    assert max(there.values()) < 150_000
+
+
 def load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None

@@ -40,6 +40,7 @@ class Scene:
     other: int
     other_settings: dict[str, str]
     certificate: Path
+    worker: int
 
     @property
     def address(self) -> str:
@@ -83,14 +84,39 @@ def write_configuration(folder: Path, brokers: list[int], services: list[int], l
     return path
 
 
+def write_connector(folder: Path, address: str, port: int) -> list[Path]:
+    """A worker, and a source whose file is a directory: it fails."""
+    (folder / "input").mkdir()
+    converter = "org.apache.kafka.connect.storage.StringConverter"
+    texts = {
+        "worker": {
+            "bootstrap.servers": address,
+            "key.converter": converter,
+            "value.converter": converter,
+            "offset.storage.file.filename": folder / "connect.offsets",
+            "listeners": f"http://127.0.0.1:{port}",
+        },
+        "files": {
+            "name": "files",
+            "connector.class": "FileStreamSource",
+            "file": folder / "input",
+            "topic": "lines",
+        },
+    }
+    paths = [folder / f"{name}.properties" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text("".join(f"{key}={value}\n" for key, value in text.items()))
+    return paths
+
+
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("Prometheus is not installed (Debian: apt install prometheus)")
     folder = tmp_path_factory.mktemp("prometheus")
-    ports = [free_port() for _ in range(8)]
-    main, main_metrics, tls, other, other_metrics, registry, lag, web = ports
+    ports = [free_port() for _ in range(9)]
+    main, main_metrics, tls, other, other_metrics, registry, worker, lag, web = ports
     certificate = issue(folder / "ca", 3)
     with ExitStack() as stack:
         disk = stack.enter_context(mounted(folder / "disk", "400m"))
@@ -106,18 +132,21 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         address = f"127.0.0.1:{main}"
         stack.enter_context(running(folder / "registry.log", "registry", "--port", registry, "-b", address))
         stack.enter_context(running(folder / "lag.log", "lag", "--every", 1, "--port", lag, "-b", address))
-        path = write_configuration(folder, [main_metrics, other_metrics], [registry], lag)
+        connect = ("connect-standalone", *write_connector(folder, address, worker))
+        stack.enter_context(running(folder / "connect.log", *connect))
+        path = write_configuration(folder, [main_metrics, other_metrics], [registry, worker], lag)
         command = [program, f"--config.file={path}", f"--storage.tsdb.path={folder / 'tsdb'}"]
         command.append(f"--web.listen-address=127.0.0.1:{web}")
         with (folder / "prometheus.log").open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out)
         stack.callback(lambda: (process.terminate(), process.wait(60)))
-        yield Scene(stack, folder, disk, f"http://127.0.0.1:{web}", main, other, other_settings, certificate)
+        url = f"http://127.0.0.1:{web}"
+        yield Scene(stack, folder, disk, url, main, other, other_settings, certificate, worker)
 
 
 def test_brokers_and_services_are_scraped_and_a_dead_broker_is_noticed(scene: Scene) -> None:
     with broker(scene.folder / "other", scene.other, scene.other_settings) as process:
-        wait_until(lambda: len(scene.query("up == 1")) == 4, seconds=PATIENCE_SECONDS)
+        wait_until(lambda: len(scene.query("up == 1")) == 5, seconds=PATIENCE_SECONDS)
         wait_until(lambda: scene.query("moldau_web_requests_requests_total"), seconds=PATIENCE_SECONDS)
         scene.expect_clear("MoldauBrokerDown")
         process.kill()
@@ -174,6 +203,17 @@ def commits(consumer: Consumer, offset: int) -> bool:
     except KafkaException:
         return False  # the coordinator is being made
     return True
+
+
+def test_a_connector_that_fails(scene: Scene) -> None:
+    scene.expect("MoldauConnectorFailed")
+    (scene.folder / "input").rmdir()
+    (scene.folder / "input").write_text("one\ntwo\n")
+    again = f"http://127.0.0.1:{scene.worker}/connectors/files/restart?includeTasks=true&onlyFailed=true"
+    urllib.request.urlopen(urllib.request.Request(again, method="POST"), timeout=60).close()
+    scene.expect_clear("MoldauConnectorFailed")
+    written = 'kafka_connect_source_task_metrics_source_record_write_total{connector="files"} == 2'
+    wait_until(lambda: scene.query(written), written, seconds=PATIENCE_SECONDS)
 
 
 def test_a_certificate_that_is_about_to_end(scene: Scene) -> None:

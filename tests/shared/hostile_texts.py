@@ -1,7 +1,8 @@
 """Texts that have fooled web pages: they try to become markup, script, a link or a formula.
 
 ``HOSTILE`` has a few hundred of them: every trick with every way of hiding it. What they would do if one came
-through is call ``boom()``, or set ``window.boomed``, which no page has.
+through is call ``boom()``, or set ``window.boomed``, which no page has. ``PAYLOADS`` are those in more than
+twenty surroundings each: more than 5,000.
 """
 
 _CALLS = ("boom()", "window.boomed=1", "top['boom']()")
@@ -98,3 +99,19 @@ _OTHERS = (
     "constructor",
 )
 HOSTILE = tuple(form.format(call) for form in _MARKUP for call in _CALLS) + _OTHERS
+
+#: What stands around a text: ends of attributes, elements, comments and strings, and what hides a beginning.
+_AROUND = (
+    *(("", ""), ('"', '"'), ("'", "'"), ('">', ""), ("'>", ""), ("`", "`"), ("</", ">"), ("<", ">")),
+    *(
+        ("<!--", "-->"),
+        ("-->", "<!--"),
+        ("</td>", "<td>"),
+        ("</span>", ""),
+        ("</script>", ""),
+        ("</pre>", ""),
+    ),
+    *(("\ufeff", ""), ("\u202e", ""), ("\u200b", ""), ("\x00", "\x00"), ("\r\n\r\n", ""), ("\n", "\n")),
+    *(("&", ";"), ("\\", "\\"), ("{{", "}}"), ("<![CDATA[", "]]>"), ("x" * 600, ""), ("<b ", ">"), ("=", "")),
+)
+PAYLOADS = tuple(before + text + after for before, after in _AROUND for text in HOSTILE)

@@ -143,9 +143,11 @@ class ConsoleCall(Call):
         """The fields of a form that was sent; refuses one that another page has made."""
         body = (await self.raw_body()).decode("utf-8", "replace")
         try:
-            fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+            sent = parse_qsl(body, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
         except ValueError:
             raise http_problem(400, "The form has too many fields") from None
+        # Browsers send the ends of lines as the two characters that no one typed.
+        fields = {name: value.replace("\r\n", "\n") for name, value in sent}
         if not self.console.sessions.is_token(self.session, fields.get("token", "")):
             raise http_problem(403, "The form is too old, or comes from another page: load it again")
         if changes and self.read_only:

@@ -81,6 +81,7 @@ ROUTES: tuple[Route, ...] = (
     _post(f"{_TOPIC}/produce", produce.produce, "Produce a record"),
     _get(f"{_TOPIC}/time-travel", time_travel.time_travel, "A topic as it was", text("at"), text("show")),
     _post(f"{_TOPIC}/time-travel", time_travel.fork, "Fork a topic"),
+    _get(f"{_TOPIC}/time-travel/snapshot", time_travel.snapshot, "A topic as a file", text("at")),
     _get("/c/{cluster}/groups", groups.groups, "Groups", *_LIST, text("state")),
     _get("/c/{cluster}/groups/view", groups.group_page, "One group", text("group"), number("page")),
     _post("/c/{cluster}/groups/reset", groups.reset_group, "Plan or make a reset"),

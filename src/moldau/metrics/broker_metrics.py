@@ -434,6 +434,12 @@ CLOCK_LAST_JUMP = gauge(
 OPEN_FILES = attribute("java.lang", "OperatingSystem", "OpenFileDescriptorCount", "Open files and sockets")
 MAX_FILES = attribute("java.lang", "OperatingSystem", "MaxFileDescriptorCount", "How many may be open")
 CPU_TIME = attribute("java.lang", "OperatingSystem", "ProcessCpuTime", "CPU time, in nanoseconds", grows=True)
+TOTAL_SWAP = attribute(
+    "java.lang", "OperatingSystem", "TotalSwapSpaceSize", "Swap of the machine", unit="bytes"
+)
+FREE_SWAP = attribute(
+    "java.lang", "OperatingSystem", "FreeSwapSpaceSize", "What is left of the swap", unit="bytes"
+)
 RESIDENT = gauge(
     "moldau.broker", "Memory", "ResidentBytes", "Memory that the process has in use", unit="bytes"
 )

@@ -88,6 +88,18 @@ def test_what_was_pushed_is_shown_and_differences_add_up(ask: Ask) -> None:
     assert shown[-1].endswith(" 42.0\n")
 
 
+def test_a_client_that_is_gone_shows_its_last_numbers_no_longer(ask: Ask) -> None:
+    """A dead consumer would have the lag of its last push for ever."""
+    client, subscription = joined(ask)
+    assert push(ask, client, subscription, otlp_sum("org.apache.kafka.consumer.lag", 7.0)) == 0
+    telemetry = ask.broker.node.services.telemetry
+    ask.broker.clock.advance(2 * 300)  # the interval of this subscription
+    assert any("consumer_lag" in line for line in telemetry.exposition())
+    ask.broker.clock.advance(301)
+    assert not any("consumer_lag" in line for line in telemetry.exposition())
+    assert client not in telemetry.pushed
+
+
 def test_no_client_spoils_a_scrape_or_passes_for_the_broker(ask: Ask) -> None:
     """One bad line, and Prometheus takes nothing of all that a broker shows."""
     pushed = (

@@ -11,11 +11,13 @@ import pytest
 ANSWER = {
     "sink <b>": {
         "info": {
+            "name": "sink <b>",
+            "type": "sink",
             "config": {
                 "connector.class": "FileSink",
                 "db.password": "hunter2",
                 "errors.deadletterqueue.topic.name": "dead/x",
-            }
+            },
         },
         "status": {
             "connector": {"state": "RUNNING"},
@@ -58,6 +60,7 @@ def test_connectors(make_console: Callable[..., Any], worker: tuple[str, list[st
     page = console.get("/connect")
     assert "sink &lt;b&gt;" in page.text
     assert "FAILED" in page.words
+    assert "/groups/view?group=connect-sink+%3Cb%3E" in page.text
     assert "hunter2" not in page.text
     assert "/topics/dead%2Fx/dead-letters" in page.text
     assert "<script>boom" not in page.text

@@ -297,3 +297,13 @@ def test_a_read_only_instance_reads(start):
         assert reader.http.get("/subjects").json() == ["s"]
         assert code(reader.http.post("/subjects/s/versions", json={"schema": V2})) == (422, 42205)
         assert reader.http.get("/mode").json() == {"mode": "READONLY"}
+
+
+def test_what_a_scrape_tells_of_the_registry(http):
+    register(http, "orders-value", V1)
+    register(http, "orders-value", V2)
+    register(http, ":.eu:orders-value", V1)
+    lines = set(http.get("/metrics").text.splitlines())
+    assert "kafka_schema_registry_registered_count_registered_count 3" in lines
+    assert "moldau_registry_subjects_count 2" in lines
+    assert "kafka_schema_registry_master_slave_role_master_slave_role 1" in lines

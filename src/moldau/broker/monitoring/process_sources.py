@@ -107,6 +107,10 @@ class ProcessSources:
         yield one(names.MAX_FILES, descriptor_limit())
         used = os.times()
         yield one(names.CPU_TIME, round((used.user + used.system) * 1e9))
+        swap = _swap_bytes()
+        if swap is not None:
+            yield one(names.TOTAL_SWAP, swap[0])
+            yield one(names.FREE_SWAP, swap[1])
 
     def memory(self) -> Iterable[Reading]:
         resident = _resident_bytes()
@@ -120,6 +124,16 @@ def _proc_io() -> dict[str, int]:
             return {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
     except (OSError, ValueError):
         return {}
+
+
+def _swap_bytes() -> tuple[int, int] | None:
+    """All of the machine's, and what is free of it."""
+    try:
+        with open("/proc/meminfo") as lines:
+            found = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
+        return int(found["SwapTotal"][0]) * 1024, int(found["SwapFree"][0]) * 1024
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
 
 
 def _open_descriptors() -> int | None:

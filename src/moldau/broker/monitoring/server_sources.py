@@ -52,6 +52,9 @@ class ServerSources:
     def requests(self) -> Iterable[Reading]:
         requests = self._services.requests
         apis = list(requests.apis.values())
+        for api in apis:
+            for tally in api.versions.values():
+                tally.time_next()
         counts: list[tuple[Keys, Value]] = []
         errors: list[tuple[Keys, Value]] = []
         for api in apis:

@@ -1,7 +1,7 @@
 """What clients tell of themselves (KIP-714): which metrics each is asked for, and what they have pushed.
 
-Subscriptions are configs of the cluster. What a client pushed last is shown among the broker's metrics, for
-as long as the client is remembered.
+Subscriptions are configs of the cluster. What a client pushed last is shown among the broker's metrics until
+three more pushes were due: a dead client has no numbers.
 
 Invariant: clients and numbers that are remembered are bounded, and so are their bytes; the client that was
 silent for longest goes first.
@@ -29,6 +29,8 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 EVERYTHING = "*"
 _DEFAULT_INTERVAL_MS = 300_000
+#: How long the numbers of a client with short intervals stay.
+_SHOWN_LEAST_MS = 60_000
 _INSTANCES_MOST = 16_384
 #: Clients whose numbers are kept, and numbers of each.
 _PUSHERS_MOST = 1_000
@@ -69,7 +71,7 @@ class Instance:
 class Pushed:
     """What one client has pushed: numbers by name and attributes."""
 
-    __slots__ = ("labels", "numbers", "size", "totals")
+    __slots__ = ("labels", "numbers", "size", "totals", "until_ms")
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self.labels = dict(labels)
@@ -77,6 +79,8 @@ class Pushed:
         self.totals: set[str] = set()
         #: About how many bytes it takes.
         self.size = 0
+        #: When it is shown no longer, unless more is pushed before.
+        self.until_ms = 0
 
     def take(self, point: Point) -> None:
         """Keeps a number, unless it is one too many, or too large for one."""
@@ -185,6 +189,7 @@ class ClientTelemetry:
             "client_software_name": properties.get("client_software_name", ""),
         }
         known = self.pushed.get(client) or Pushed(labels)
+        known.until_ms = self._clock.now_ms() + max(_SHOWN_LEAST_MS, 3 * instance.interval_ms)
         try:
             for point in decode_metrics(data):
                 yield
@@ -219,6 +224,9 @@ class ClientTelemetry:
         """
         families: dict[str, list[str]] = {}
         totals: set[str] = set()
+        now_ms = self._clock.now_ms()
+        for client in [client for client, pushed in self.pushed.items() if pushed.until_ms < now_ms]:
+            del self.pushed[client]
         for pushed in list(self.pushed.values()):
             for (name, attributes), value in list(pushed.numbers.items()):
                 yield ""

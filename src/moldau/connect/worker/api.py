@@ -20,6 +20,7 @@ from moldau.connect.worker.herder import Herder
 from moldau.connect.worker.loggers import LEVELS, ROOT, Loggers
 from moldau.connect.worker.state import Target, levelled
 from moldau.connect.worker.store import Health
+from moldau.connect.worker.worker_metrics import WorkerMetrics
 from moldau.web.application import Application, Service
 from moldau.web.authentication import Authenticate, anybody
 from moldau.web.call import Asked, Call
@@ -451,10 +452,12 @@ def application(
 ) -> Application:
     loggers = Loggers(clock or SystemClock())
     herder.store.on_level = loggers.learn_level
-    return Application(
+    made = Application(
         SERVICE,
         partial(WorkerCall, herder, loggers),
         authenticate=authenticate,
         limits=limits,
         forwarding=forwarding,
     )
+    WorkerMetrics(herder).register(made.sources)
+    return made

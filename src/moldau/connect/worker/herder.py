@@ -571,8 +571,7 @@ class Herder:
             log.error("task %s-%d failed: %s", name, task, headline(error))
             self.statuses.set_task(name, task, self._failure(live, error))
             return
-        paused = live.target is Target.PAUSED
-        live.tasks[task] = RunningTask(f"{name}-{task}", body, tell, paused)
+        live.tasks[task] = RunningTask(f"{name}-{task}", body, tell, live.target is Target.PAUSED)
 
     def _body(self, name: str, live: _Live, task: int) -> Body:
         config = resolved(live.config, self.worker.providers, live.secrets)
@@ -589,6 +588,7 @@ class Herder:
             self.worker.identity,
             ClientOptions.of(config, self.worker),
             creation_of(config, self.worker),
+            self.statuses.counts(name, task),
         )
         assert live.connector is not None
         return body_of(parts, live.connector, config, self.worker)

@@ -1,6 +1,6 @@
 """What connectors and tasks are doing, as REST shows it, and which topics they use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -31,6 +31,29 @@ class Status:
         return node if self.trace is None else {**node, "trace": self.trace}
 
 
+@dataclass(slots=True)
+class TaskCounts:
+    """Records of one task since the worker began, also through restarts of the task."""
+
+    #: From the other system or from topics; into topics or the other system.
+    read: int = 0
+    written: int = 0
+    #: A step failed for in the end; steps that were tried again.
+    errors: int = 0
+    retries: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+
+    def since(self, before: "TaskCounts") -> dict[str, int]:
+        """What has come, by name; noughts are left out."""
+        found = {name: getattr(self, name) - getattr(before, name) for name in self.__slots__}
+        return {name: more for name, more in found.items() if more}
+
+    def add(self, more: Mapping[str, int]) -> None:
+        for name, number in more.items():
+            setattr(self, name, getattr(self, name) + number)
+
+
 class Statuses:
     """The last status of each connector and task; ``changed`` is told of every change that is made here."""
 
@@ -42,6 +65,7 @@ class Statuses:
         self.tracks_topics = True
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[tuple[str, int], Status] = {}
+        self._counts: dict[tuple[str, int], TaskCounts] = {}
         self._topics: dict[str, dict[str, int]] = {}
         self._changed = changed or (lambda connector, task, status: None)
         self._topic_changed = topic_changed or (lambda connector, topic, task: None)
@@ -64,6 +88,7 @@ class Statuses:
         self._topics.pop(name, None)
         for task in self.tasks(name):
             del self._tasks[name, task]
+            self._counts.pop((name, task), None)
 
     def learn_topic(self, name: str, topic: str, used: bool) -> None:
         topics = self._topics.setdefault(name, {})
@@ -90,9 +115,14 @@ class Statuses:
         found = {task: status for (connector, task), status in self._tasks.items() if connector == name}
         return dict(sorted(found.items()))
 
+    def counts(self, name: str, task: int) -> TaskCounts:
+        """Those of a task that runs here, which writes into them."""
+        return self._counts.setdefault((name, task), TaskCounts())
+
     def forget_tasks(self, name: str) -> None:
         for task in self.tasks(name):
             del self._tasks[name, task]
+            self._counts.pop((name, task), None)
             self._changed(name, task, None)
 
     def forget(self, name: str) -> None:

@@ -206,6 +206,15 @@ def _acl(given: dict[str, str]) -> Acl:
         raise WrongInput("That is no permission: choose from the lists.") from None
 
 
+def _in_words(acl: Acl) -> str:
+    """For the audit."""
+    may = "may" if acl.permission == Permission.ALLOW else "may not"
+    operation = Operation(acl.operation).name.lower().replace("_", " ")
+    names = "names that begin with " if acl.pattern_type == PatternType.PREFIXED else ""
+    what = f"{ResourceType(acl.resource_type).title} {names}{acl.resource_name}"
+    return f"{acl.principal} {may} {operation} {what} from {acl.host}"
+
+
 async def add_acl(call: ConsoleCall) -> Any:
     given = await call.form()
 
@@ -214,7 +223,7 @@ async def add_acl(call: ConsoleCall) -> Any:
         if ":" not in acl.principal or acl.principal.endswith(":"):
             raise WrongInput("Who is written with a type: User:ann.")
         access = await (await call.workspace()).access()
-        await changing(call, "add acl", str(tuple(acl)), access.create_acls([acl]))
+        await changing(call, "add acl", _in_words(acl), access.create_acls([acl]))
         return "The permission is added."
 
     return await _changed(call, "acl", given, work)
@@ -223,7 +232,7 @@ async def add_acl(call: ConsoleCall) -> Any:
 async def remove_acl(call: ConsoleCall) -> Any:
     acl = _acl(await call.form())  # as it was shown: names may have spaces at their ends
     access = await (await call.workspace()).access()
-    if not await changing(call, "remove acl", str(tuple(acl)), access.delete_acls([AclFilter(*acl)])):
+    if not await changing(call, "remove acl", _in_words(acl), access.delete_acls([AclFilter(*acl)])):
         raise WrongInput("The permission is not there any more.")
     return call.done("The permission is removed.", call.here("access"))
 
@@ -420,7 +429,8 @@ async def set_quota(call: ConsoleCall) -> Any:
         name = given.get("quota", "")
         access = await (await call.workspace()).access()
         setting = access.alter_quotas(entity, {name: value})
-        await changing(call, "set quota", f"{entity}: {name}={value}", setting)
+        of = ", ".join(f"{kind} {named or '(default)'}" for kind, named in entity.items())
+        await changing(call, "set quota", f"{of}: {name}={text or 'removed'}", setting)
         return "The quota is removed." if value is None else "The quota is set."
 
     return await _changed(call, "quota", given, work)

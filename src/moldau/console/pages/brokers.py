@@ -47,11 +47,11 @@ async def brokers(call: ConsoleCall) -> Any:
                 ],
                 tag("td", broker.address, class_="whole"),
                 broker.rack or "–",
-                number_cell([count(leads), tag("small", f" of {count(preferred)} preferred")]),
+                number_cell([count(leads), tag("small", f"of {count(preferred)} preferred")]),
                 number_cell(count(holds)),
                 number_cell(badge(count(behind), "bad") if behind else "0"),
                 number_cell(size(held)),
-                number_cell(f"{size(usable)} of {size(total)}" if total else "–"),
+                number_cell([size(usable), tag("small", f"of {size(total)}")] if total else "–"),
             ]
         )
     columns = [

@@ -8,8 +8,10 @@ from typing import Any
 
 from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.connect_client import ConnectClient, ConnectError
-from moldau.console.markup.html import Content, code, link, p, table, tag
+from moldau.console.markup.html import Content, code, link, p, query, table, tag
 from moldau.console.markup.layout import badge, card, error_box, heading, hidden, left_out, live, pager
+from moldau.console.markup.words import plural
+from moldau.console.workspace import Workspace
 
 _SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
 _STATES = {"RUNNING": "good", "FAILED": "bad", "PAUSED": "warn", "STOPPED": "warn"}
@@ -36,7 +38,7 @@ async def connectors(call: ConsoleCall) -> Any:
         return call.show("Connectors", heading("Connectors"), box, active="connect", status=502)
     page = min(max(call.number("page", 0), 0), max(0, (len(found) - 1) // PAGE))
     shown = sorted(found.items())[page * PAGE : (page + 1) * PAGE]
-    parts = [_connector(call, name, each) for name, each in shown]
+    parts = [_connector(call, workspace, name, each) for name, each in shown]
     empty = card("", p("There is no connector yet.", class_="empty"))
     return call.show(
         "Connectors",
@@ -46,7 +48,7 @@ async def connectors(call: ConsoleCall) -> Any:
     )
 
 
-def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
+def _connector(call: ConsoleCall, workspace: Workspace, name: str, found: dict[str, Any]) -> Content:
     status = found.get("status") or {}
     state = str((status.get("connector") or {}).get("state", "?"))
     tasks = status.get("tasks") or []
@@ -54,7 +56,7 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
         [
             str(task.get("id")),
             badge(str(task.get("state")), _STATES.get(str(task.get("state")), "")),
-            str(task.get("worker_id", "")),
+            tag("td", str(task.get("worker_id", "")), class_="whole"),
             _trace(task),
         ]
         for task in tasks[:_MOST_TASKS]
@@ -84,9 +86,22 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
         table(["Task", "State", "Worker", "What went wrong"], rows, empty="It has no task."),
         left_out(len(tasks), _MOST_TASKS, "task"),
         tag("details", tag("summary", "Config"), tag("dl", settings)),
+        _group(call, workspace, found),
         _dead_letters(call, config),
         buttons,
     )
+
+
+def _group(call: ConsoleCall, workspace: Workspace, found: dict[str, Any]) -> Content:
+    """Where a sink's lag is to be seen: in the group that it reads as."""
+    info = found.get("info") or {}
+    if info.get("type") != "sink":
+        return None
+    config = info.get("config") or {}
+    group = str(config.get("consumer.override.group.id") or f"connect-{info.get('name', '')}")
+    lag = workspace.history.lag(group)
+    behind = "" if lag is None else f", {plural(int(lag), 'record')} behind"
+    return p("Reads as the group ", link(query(call.here("groups", "view"), group=group), group), behind)
 
 
 def _dead_letters(call: ConsoleCall, config: dict[str, Any]) -> Content:

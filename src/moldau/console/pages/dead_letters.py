@@ -13,7 +13,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import READ_COMMITTED
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.markup.html import Content, link, p, query, span, table, tag
+from moldau.console.markup.html import Content, Markup, link, number_head, p, query, span, table, tag
 from moldau.console.markup.layout import card, hidden
 from moldau.console.markup.words import count
 from moldau.console.pages.produce import send
@@ -86,9 +86,7 @@ async def dead_letters(call: ConsoleCall) -> Any:
         )
         rows.append(
             [
-                tag(
-                    "input", type="checkbox", name=f"r{place}", value="1", aria_label=place, checked="checked"
-                ),
+                tag("td", _tick(place), class_="number"),
                 link(address, place),
                 f"{failure.topic} {failure.partition}@{failure.offset}".rstrip("@ "),
                 failure.who,
@@ -103,8 +101,12 @@ async def dead_letters(call: ConsoleCall) -> Any:
     )
 
 
+def _tick(place: str) -> Markup:
+    return tag("input", type="checkbox", name=f"r{place}", value="1", aria_label=place, checked="checked")
+
+
 def _list(call: ConsoleCall, rows: list[list[Content]]) -> Content:
-    columns = ["", "Record", "Came from", "Who could not", "Why"]
+    columns = [number_head(""), "Record", "Came from", "Who could not", "Why"]
     if not rows:
         words = f"None of the newest {_SHOWN} records tells of a failure in its headers."
         return card("", p(words, class_="empty"))

@@ -87,7 +87,12 @@ async def audit_page(call: ConsoleCall) -> Any:
         if each["cluster"] in (call.cluster_name, "") and (user is None or each["user"] == user)
     ]
     rows = [
-        [each["time"], each["user"], each["address"], each["action"], each["subject"], each["outcome"]]
+        [
+            each["time"],
+            *(tag("td", each[name], class_="whole") for name in ("user", "address", "action")),
+            each["subject"],
+            each["outcome"],
+        ]
         for each in entries
     ]
     words = (

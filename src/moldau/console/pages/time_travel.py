@@ -1,14 +1,19 @@
-"""A topic as it was: its table of keys at a time, and forks of it.
+"""A topic as it was: its table of keys at a time, forks of it, and snapshots as a file.
 
 Invariant: looking back reads up to a bound and says where it ended; only the fork changes something, and
-makes a topic of its own.
+makes a topic of its own. A topic of which something is masked has no snapshot: that would show it.
 """
 
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED
+from moldau.client.snapshots.files import open_writer
+from moldau.client.snapshots.snapshots import take_snapshot
 from moldau.client.snapshots.time_travel import ends_as_of, fork_topic, table_as_of
 from moldau.client.transport.cluster import Topic
 from moldau.console.call import REFUSALS, ConsoleCall, Refused, WrongInput, changing, refused
@@ -20,12 +25,16 @@ from moldau.console.naming import name_problem
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import ShownRecord, newest, prepare
 from moldau.console.typed import time_ms
+from moldau.console.workspace import Workspace
+from moldau.web.pages import download
 
 _SHOWN = 200
 _PREVIEW = 400
 #: A table is made by reading everything up to the time; more than this is work for a program.
 _MOST_OFFSETS = 500_000
 _MOST_BYTES = 256 * 1024 * 1024
+#: Of one snapshot.
+_SNAPSHOT_BYTES, _SNAPSHOT_SECONDS = 64 * 1024 * 1024, 30.0
 
 
 def _time(text: str, now_ms: int) -> int:
@@ -89,7 +98,7 @@ def _page(call: ConsoleCall, topic: Topic, text: str, found: Content, why: Refus
         refusal(why.words if why is not None else None),
         form,
         found,
-        fork,
+        tag("div", fork, _snapshot_card(call, topic, text), class_="columns"),
         active="topics",
         status=why.status if why is not None else 200,
     )
@@ -162,6 +171,68 @@ async def _table(
         [p(each, class_="note") for each in remarks],
         table(["Key", "Value", "Written (UTC)"], rows, empty="No key was there.", class_="records"),
     )
+
+
+def _snapshot_card(call: ConsoleCall, topic: Topic, text: str) -> Content:
+    if call.console.masks.of(topic.name).hides_anything:
+        return None
+    words = (
+        "A file with the records up to that time, their offsets, checksums and the topic's configs. "
+        "'moldau topics restore' makes a topic of it again."
+    )
+    return card(
+        "Take a snapshot",
+        p(words, class_="note"),
+        tag(
+            "form",
+            labelled("Up to", text_input("at", text, placeholder="now")),
+            tag("button", "Download the snapshot", class_="quiet"),
+            method="get",
+            action=f"{call.here('topics', topic.name)}/time-travel/snapshot",
+            class_="toolbar",
+        ),
+    )
+
+
+async def snapshot(call: ConsoleCall) -> Any:
+    workspace = await call.workspace()
+    topic = await found_topic(call)
+    if call.console.masks.of(topic.name).hides_anything:
+        raise WrongInput("Something in this topic is hidden, so there is no snapshot of it here.")
+    text = (call.text("at") or "").strip()
+    moment_ms = _time(text, workspace.clock.now_ms()) if text else None
+    async with call.console.downloads:
+        data = await workspace.blocking(lambda: asyncio.run(_taken(workspace, topic.name, moment_ms)))
+    call.note("snapshot", f"{topic.name} at {text or 'now'}: {size(len(data))}")
+    return download(data, "application/zstd", f"{topic.name}.tar.zst")
+
+
+async def _taken(workspace: Workspace, topic: str, moment_ms: int | None) -> bytes:
+    """In a loop and with connections of its own: packing and writing keep nobody else waiting."""
+    read = 0
+
+    def grown(more: int) -> None:
+        nonlocal read
+        read += more
+        if read > _SNAPSHOT_BYTES:
+            raise WrongInput(
+                f"It has more than {size(_SNAPSHOT_BYTES)}: 'moldau topics snapshot' takes larger ones."
+            )
+
+    with TemporaryDirectory(prefix="moldau-snapshot-") as folder:
+        path = Path(folder) / "snapshot.tar.zst"
+        try:
+            async with asyncio.timeout(_SNAPSHOT_SECONDS), await workspace.own_cluster() as cluster:
+                now = workspace.clock.now_ms()
+                writer = open_writer(str(path))
+                await take_snapshot(
+                    cluster, topic, writer, now_ms=now, timestamp_ms=moment_ms, progress=grown
+                )
+        except TimeoutError:
+            raise WrongInput(
+                f"It took longer than {_SNAPSHOT_SECONDS:.0f} seconds: 'moldau topics snapshot' has no bound."
+            ) from None
+        return path.read_bytes()
 
 
 async def fork(call: ConsoleCall) -> Any:

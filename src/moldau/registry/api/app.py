@@ -1,10 +1,12 @@
 """The registry as a web application: its routes, its media types, and its own words for what fails."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from moldau.client.replicated_state.replicated_state import NotLeader
+from moldau.metrics.readings import Reading, one
+from moldau.metrics.service_metrics import REGISTERED, REGISTRY_LEADS, SUBJECTS
 from moldau.registry import errors
 from moldau.registry.api.call import RegistryCall
 from moldau.registry.api.openapi import DESCRIPTION, MEDIA_TYPE
@@ -39,7 +41,7 @@ def application(
     tls: ssl.SSLContext | None = None,
 ) -> Application:
     """Users are names and passwords; without any, everybody may do everything."""
-    return Application(
+    made = Application(
         SERVICE,
         partial(RegistryCall, registry),
         authenticate=BasicAuthentication(users, "schema-registry") if users else anybody,
@@ -50,3 +52,11 @@ def application(
             tls=tls,
         ),
     )
+    made.sources.add("kafka.schema.registry", "registered-count", partial(_readings, registry))
+    return made
+
+
+def _readings(registry: Registry) -> Iterator[Reading]:
+    yield one(REGISTERED, sum(1 for _ in registry.state.schemas(":*:", deleted=False, latest_only=False)))
+    yield one(SUBJECTS, len(registry.state.subjects(":*:")))
+    yield one(REGISTRY_LEADS, int(registry.election.leads))

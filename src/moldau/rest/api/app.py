@@ -3,6 +3,8 @@
 import ssl
 from functools import partial
 
+from moldau.metrics.readings import one
+from moldau.metrics.service_metrics import REST_INSTANCES
 from moldau.rest import problems
 from moldau.rest.api.call import RestCall
 from moldau.rest.api.openapi import DESCRIPTION
@@ -36,7 +38,7 @@ def application(
     tls: ssl.SSLContext | None = None,
 ) -> Application:
     """``tls`` is for other proxies at https addresses."""
-    return Application(
+    made = Application(
         SERVICE,
         partial(RestCall, proxy),
         authenticate=authenticate,
@@ -49,3 +51,5 @@ def application(
             again_seconds=0,
         ),
     )
+    made.sources.add("moldau.rest", "Consumers", lambda: [one(REST_INSTANCES, len(proxy.consumers))])
+    return made

@@ -46,6 +46,7 @@ def test_the_way_of_a_consumer(broker, http, consumer, read, refusal):
     }
     path = "/consumers/g/instances/mine"
     assert refusal(http.post("/consumers/g", json={"name": "mine"})) == (409, 40902)
+    assert "moldau_rest_consumers_instances 1\n" in http.get("/metrics").text
     assert http.post(f"{path}/subscription", json={"topics": ["t"]}).status_code == 204
     assert http.get(f"{path}/subscription").json() == {"topics": ["t"]}
     found = read(http, path, 3)

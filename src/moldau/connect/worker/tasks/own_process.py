@@ -109,6 +109,8 @@ class ProcessBody:
                 parts.offsets.learn(parts.connector, [(p, o) for p, o in said["places"]])
             case "topic":
                 parts.saw_topic(said["topic"])
+            case "counts":
+                parts.counts.add(said["counts"])
             case "flush":
                 await parts.offsets.flush()
                 await _say(process, {"answer": said["id"], **self._places()})

@@ -10,6 +10,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from moldau.base.clock import SystemClock
@@ -20,6 +22,7 @@ from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.plugins import Plugins, installed
 from moldau.connect.worker.offsets import offset_key
 from moldau.connect.worker.settings import WorkerSettings, distributed_settings, standalone_settings
+from moldau.connect.worker.statuses import TaskCounts
 from moldau.connect.worker.tasks.bodies import inner_body_of
 from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.handling import ErrorHandling
@@ -31,6 +34,8 @@ from moldau.connect.worker.tasks.traces import trace_of
 
 #: How long a task may take to end after its worker is gone.
 _ALONE_SECONDS = 10.0
+#: How often it says how many records it has handled.
+_COUNTS_SECONDS = 1.0
 _Pairs = Iterable[tuple[Place, Place | None]]
 
 
@@ -169,7 +174,26 @@ async def _run_task(given: Mapping[str, Any], pipe: _Pipe, offsets: WorkersOffse
             ClientOptions.of(config, worker),
             creation_of(config, worker),
         )
-        await inner_body_of(parts, kind(config), config, worker)(control)
+        counting = asyncio.create_task(_tell_counts(pipe, parts.counts))
+        try:
+            await inner_body_of(parts, kind(config), config, worker)(control)
+        finally:
+            counting.cancel()
+            with suppress(asyncio.CancelledError):
+                await counting
+
+
+async def _tell_counts(pipe: _Pipe, counts: TaskCounts) -> None:
+    """Tells the worker now and then, and in the end, what was read and written since."""
+    ends = False
+    while not ends:
+        told = replace(counts)
+        try:
+            await asyncio.sleep(_COUNTS_SECONDS)
+        except asyncio.CancelledError:
+            ends = True
+        if more := counts.since(told):
+            pipe.say({"say": "counts", "counts": more})
 
 
 def _worker(given: Mapping[str, Any]) -> WorkerSettings:

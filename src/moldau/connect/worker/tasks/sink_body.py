@@ -23,13 +23,13 @@ from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
 from moldau.client.producer.producer import Producer
 from moldau.connect.config.regex import compile_java
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
-from moldau.connect.errors import ConnectException, JavaError
+from moldau.connect.errors import JavaError
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.tasks.client_options import group_of
 from moldau.connect.worker.tasks.handling import dead_letter, refused_records
 from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters, send, settle
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_dead_letters, give_up, send, settle
 from moldau.connect.worker.tasks.topic_identity import TopicIdentity
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import TimestampType as WireTimestampType
@@ -137,6 +137,7 @@ class SinkBody:
         control: Control,
     ) -> None:
         raws = await asyncio.to_thread(_raw_records, batches)
+        self._parts.counts.read += len(raws)
         for topic in {raw.topic for raw in raws}:
             self._parts.saw_topic(topic)
         await self._identity.check({TopicPartition(batch.topic, batch.partition) for batch in batches})
@@ -176,6 +177,7 @@ class SinkBody:
 
         if records:
             await asyncio.to_thread(write)
+            self._parts.counts.written += len(records)
             await self._bury_refused(letters, raws)
         for raw in raws:
             assert raw.partition is not None
@@ -209,9 +211,7 @@ class SinkBody:
         """Deals with records that the task reported, as with those that a converter refuses."""
         refused, self._refused = self._refused, []
         for failed, raw in refused_records(refused, raws, self._connector.task_class_name):
-            self._parts.handling.report(failed, self._parts.name, raw)
-            if not self._parts.handling.tolerates_all:
-                raise ConnectException("Tolerance exceeded in error handler") from failed.error
+            give_up(self._parts, failed, raw)
             await self._bury(letters, raw, failed)
 
     async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:
@@ -220,6 +220,7 @@ class SinkBody:
         parts = self._parts
         record = dead_letter(failed, raw, parts.handling, parts.connector, parts.task)
         await (await send(letters, record))
+        parts.counts.dead_letters += 1
 
 
 async def _commit(consumer: GroupConsumer, ends: dict[TopicPartition, CommittedOffset]) -> None:

@@ -103,6 +103,7 @@ class SourceBody:
         await self._parts.offsets.flush()
 
     async def _write(self, producer: Producer, records: Sequence[SourceRecord], control: Control) -> None:
+        self._parts.counts.read += len(records)
         done = 0
         while done < len(records):
             part = records[done:]
@@ -131,6 +132,7 @@ class SourceBody:
         deliveries: list[Delivery] = [await send(producer, record) for record in records]
         for delivery in deliveries:
             await delivery
+        self._parts.counts.written += len(records)
 
     async def _learn(self, topic: str) -> None:
         if topic not in self._topics:
@@ -154,6 +156,7 @@ class SourceBody:
             self._topics.add(parts.handling.dead_letters)
         shown = source_dead_letter(failed, record, parts.handling, parts.connector, parts.task)
         await (await send(producer, shown))
+        parts.counts.dead_letters += 1
 
     def _keep_places(self, records: Sequence[SourceRecord]) -> None:
         last: dict[str, tuple[Place, Place]] = {}

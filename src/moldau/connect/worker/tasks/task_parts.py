@@ -13,6 +13,7 @@ from moldau.client.transport.cluster import Cluster
 from moldau.connect.errors import ConnectException
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import OffsetStore
+from moldau.connect.worker.statuses import TaskCounts
 from moldau.connect.worker.tasks.client_options import ClientOptions
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import Processing, RawRecord, StepFailed
@@ -41,6 +42,7 @@ class TaskParts:
     clients: ClientOptions = field(default_factory=ClientOptions)
     #: How topics of a source are made; None where that is left to the brokers.
     creation: TopicCreation | None = field(default_factory=TopicCreation)
+    counts: TaskCounts = field(default_factory=TaskCounts)
 
     @property
     def name(self) -> str:
@@ -71,15 +73,23 @@ async def settle(
             break
         await control.rest(pause / 1000)
         attempt += 1
+        parts.counts.retries += 1
         try:
             return await asyncio.to_thread(again)
         except StepFailed as later:
             failed = later
+    give_up(parts, failed, record)
+    await bury(failed)
+    return None
+
+
+def give_up(parts: TaskParts, failed: StepFailed, record: RawRecord | SourceRecord) -> None:
+    """Reports a record that is to be left out; ConnectException where no error is tolerated."""
+    parts.counts.errors += 1
     parts.handling.report(failed, parts.name, record)
     if not parts.handling.tolerates_all:
         raise ConnectException("Tolerance exceeded in error handler") from failed.error
-    await bury(failed)
-    return None
+    parts.counts.skipped += 1
 
 
 async def ensure_dead_letters(parts: TaskParts) -> None:
