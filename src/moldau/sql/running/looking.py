@@ -10,7 +10,7 @@ from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
 from moldau.client.consumer.consumer import at_offset
-from moldau.client.consumer.fetched import ConsumerRecord
+from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
 from moldau.sql.errors import SqlError
 from moldau.sql.planner import RESULT_TOPIC, Plan
 from moldau.streams import TestDriver
@@ -41,6 +41,11 @@ def run_over(plan: Plan, records: Iterable[ConsumerRecord]) -> list[SqlRow]:
 def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     produced = driver.pipe_raw_input(record.topic, record.key, record.value, record.timestamp, record.headers)
     return (each for each in produced if each.topic == RESULT_TOPIC)
+
+
+def _rows(driver: TestDriver, batch: FetchedBatch) -> list[SqlRow]:
+    outputs = (each for record in batch.consumer_records() for each in _outputs(driver, record))
+    return [each.value for each in outputs if each.value is not None]
 
 
 async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
@@ -80,10 +85,9 @@ async def what_comes(
                 if batch is None:
                     yield None
                     continue
-                for record in batch.consumer_records():
-                    for output in _outputs(driver, record):
-                        if output.value is not None:
-                            yield output.value
+                # What functions make of a record may take its time; a server answers others meanwhile.
+                for row in await asyncio.to_thread(_rows, driver, batch):
+                    yield row
 
 
 async def _partitions(cluster: Cluster, plan: Plan) -> list[TopicPartition]:

@@ -3,10 +3,11 @@
 Invariant: a statement that fails changes nothing; what it made lasts in the statement log before the answer.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.client import Admin, Cluster, KafkaError, NewTopic
 from moldau.sql.aggregates import AGGREGATES
@@ -28,7 +29,9 @@ from moldau.sql.running.dependents import (
     writers,
 )
 from moldau.sql.running.inserting import encoded_rows, rows_of, send_rows
+from moldau.sql.running.leftovers import clear_away
 from moldau.sql.running.looking import SqlRow, last_records, what_comes, what_is_there
+from moldau.sql.running.query_processes import QueryRunner
 from moldau.sql.running.statement_log import Kept, StatementLog
 from moldau.sql.running.upgrades import dry_run, upgrade_of
 from moldau.sql.statements import (
@@ -82,16 +85,6 @@ class Flow:
 
 
 Result = Message | Table | Flow
-
-
-class QueryRunner(Protocol):
-    """Where queries that are kept run: programs of ``moldau streams``, each under its id."""
-
-    async def start(self, query_id: str, program: str) -> None: ...
-    async def stop(self, query_id: str) -> None: ...
-    async def states(self) -> Mapping[str, str]:
-        """What became of each: ``running``, ``starting``, ``stopped``, ``failed`` or ``died``."""
-        ...
 
 
 class Session:
@@ -208,7 +201,7 @@ class Session:
 
     async def _insert(self, statement: InsertValues) -> Result:
         source = self.catalogue.find(statement.name)
-        return await self.insert(source.name, rows_of(statement, source))
+        return await self.insert(source.name, await asyncio.to_thread(rows_of, statement, source))
 
     async def insert(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Message:
         """Writes rows, each by the names of its columns."""
@@ -283,14 +276,15 @@ class Session:
         if known is None:
             return Message(f"{statement.name} does not exist")
         check_unused(self.kept(), known.name)
+        said = []
         if known.name in self._kept and self._kept[known.name].query_id is not None:
-            await self._end(self._kept[known.name])
+            said.append(await self._end(self._kept[known.name]))
         await self._log.remove(known.name)
         self._kept.pop(known.name, None)
         self.catalogue = following
         if statement.delete_topic:
             await Admin(self._cluster).delete_topics([known.topic])
-        return Message(f"{known.kind.capitalize()} {known.name} dropped")
+        return Message("\n".join([*said, f"{known.kind.capitalize()} {known.name} dropped"]))
 
     # --- queries that are kept ----------------------------------------------------------------------
 
@@ -344,7 +338,8 @@ class Session:
         plans = [self.plan(each.query) for each in (old, statement)]
         topics = dict.fromkeys(topic for plan in plans for topic in plan.topics)
         records = await last_records(self._cluster, topics, _DRY_RUN_RECORDS)
-        lines += dry_run(old.query, statement.query, self.catalogue, records, self._registry).lines()
+        both = (old.query, statement.query)
+        lines += (await asyncio.to_thread(dry_run, *both, self.catalogue, records, self._registry)).lines()
         return Message("\n".join(lines))
 
     async def _insert_select(self, statement: InsertSelect) -> Result:
@@ -403,10 +398,10 @@ class Session:
         if not wanted:
             what = f"There is no query {statement.query_id}" if statement.query_id else "There are no queries"
             raise SqlError(f"{what}; SHOW QUERIES lists them.")
-        runner = self._needed_runner()
+        runner, said = self._needed_runner(), []
         for each in wanted:
             if statement.action == "TERMINATE":
-                await self._end(each)
+                said.append(await self._end(each))
                 continue
             assert each.query_id is not None
             if statement.action == "PAUSE":
@@ -415,18 +410,20 @@ class Session:
                 await self.start_query(each)
             state = "PAUSED" if statement.action == "PAUSE" else "RUNNING"
             await self._write(replace(each, state=state))
-        verb = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[statement.action]
-        return Message(", ".join(f"Query {each.query_id} {verb}" for each in wanted))
+            said.append(f"Query {each.query_id} {'paused' if state == 'PAUSED' else 'resumed'}")
+        return Message("\n".join(said))
 
-    async def _end(self, kept: Kept) -> None:
+    async def _end(self, kept: Kept) -> str:
         """The query ends for good; the stream or table that it wrote stays, as one that others write."""
         assert kept.query_id is not None
-        await self._needed_runner().stop(kept.query_id)
+        runner = self._needed_runner()
+        await runner.stop(kept.query_id)
         if kept.name == kept.query_id:
             await self._log.remove(kept.name)
             self._kept.pop(kept.name, None)
         else:
             await self._write(replace(kept, query_id=None, state="TERMINATED"))
+        return f"Query {kept.query_id} terminated; {await clear_away(self._cluster, runner, kept.query_id)}"
 
     def _needed_runner(self) -> QueryRunner:
         if self._runner is None:
