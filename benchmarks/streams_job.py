@@ -22,8 +22,11 @@ from moldau.streams.runner.programs import Program
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def family(directory: str) -> list[int]:
-    """This process, its children and theirs, and the processes that hold tasks."""
+def family(directory: str, pid: int) -> list[int]:
+    """A process, its children and theirs, and the processes that hold tasks: these outlive who started them.
+
+    They are known by their sockets, which are in the directory for temporary files.
+    """
     parents, tasks = {}, []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -34,8 +37,8 @@ def family(directory: str) -> list[int]:
                 continue
             if b"moldau.streams.runner.host" in command and directory.encode() in command:
                 tasks.append(int(entry.name))
-    found = {os.getpid(), *tasks}
-    while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+    found = {pid, *tasks}
+    while grown := {child for child, parent in parents.items() if parent in found} - found:
         found |= grown
     return sorted(found)
 
@@ -76,11 +79,11 @@ def main(servers: str, program: str, workers: str) -> None:
     process()
     print("ready", flush=True)
     for _ in sys.stdin:
-        cpu, _ = cpu_and_memory(family(directory))
+        cpu, _ = cpu_and_memory(family(directory, os.getpid()))
         begun = time.perf_counter()
         running = process()
         seconds = time.perf_counter() - begun
-        after, memory = cpu_and_memory(family(directory))
+        after, memory = cpu_and_memory(family(directory, os.getpid()))
         progress = running.progress
         print(
             json.dumps(
