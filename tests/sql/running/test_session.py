@@ -166,6 +166,7 @@ def test_queries_that_are_kept(broker: Broker) -> None:
             await results(session, "DROP STREAM clicks")
         (explained,) = await results(session, "EXPLAIN CTAS_COUNTS_2")
         assert "Sub-topology: 1" in explained.text
+        assert "▶ CTAS_COUNTS" in explained.text or "▶ clicks" in explained.text
         extended = dict(await rows(session, "DESCRIBE counts EXTENDED"))
         assert (extended["— written by"], extended["PAGE"]) == (
             "CTAS_COUNTS_2",

@@ -5,7 +5,7 @@ partition in its own order, as a task of Kafka Streams does.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
@@ -48,25 +48,35 @@ def _rows(driver: TestDriver, batch: FetchedBatch) -> list[SqlRow]:
     return [each.value for each in outputs if each.value is not None]
 
 
-async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
+async def what_is_there(
+    cluster: Cluster,
+    plan: Plan,
+    as_of_ms: int | None = None,
+    on_read: Callable[[int, int], None] = lambda read, total: None,
+) -> list[SqlRow]:
     """The rows over what the topics have now, or had until a moment."""
     partitions = await _partitions(cluster, plan)
     kept: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in partitions}
-    count = 0
+    count = read = 0
     async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+        firsts = await consumer.offsets_of(dict.fromkeys(partitions, BEGINNING))
         ends = await consumer.offsets_of(dict.fromkeys(partitions, END))
+        total = sum(ends.values()) - sum(firsts.values())
         await consumer.assign(dict.fromkeys(partitions, BEGINNING))
         async for batch in consumer.batches(until=ends):
             own, end = kept[batch.topic_partition], ends[batch.topic_partition]
             for record in batch.consumer_records():
+                read += 1
                 if record.offset < end and (as_of_ms is None or record.timestamp <= as_of_ms):
                     own.append(record)
                     count += 1
+            on_read(min(read, total), total)
             if count > MOST_RECORDS:
                 raise SqlError(
                     f"More than {MOST_RECORDS} records are too many to look at from here: "
                     "keep the result with CREATE TABLE … AS SELECT, which runs on Spark."
                 )
+    on_read(total, total)  # offsets that have no record are no records that wait
     # A server answers others meanwhile.
     return await asyncio.to_thread(run_over, plan, by_time(kept.values()))
 

@@ -5,7 +5,7 @@ Invariant: a statement that fails changes nothing; what it made lasts in the sta
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ from moldau.sql.statements import (
 )
 from moldau.sql.types import to_json
 from moldau.sql.user_functions import load_functions
+from moldau.streams.topology.pictures import text_picture
 
 #: A name in quotes may have any character; the id that is made of it is the name of a file and of a process.
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]")
@@ -107,6 +108,8 @@ class Session:
         self._kept: dict[str, Kept] = {}
         self.catalogue = Catalogue()
         self.properties = dict(DEFAULTS)
+        #: Told how many records a SELECT has read, and of how many, while it reads.
+        self.on_read: Callable[[int, int], None] = lambda read, total: None
 
     async def __aenter__(self) -> "Session":
         load_functions(self._functions)
@@ -176,7 +179,7 @@ class Session:
         """The rows of a SELECT that was planned."""
         names = tuple(each.name for each in plan.columns)
         if query.emit is None:
-            rows = await what_is_there(self._cluster, plan, query.as_of_ms)
+            rows = await what_is_there(self._cluster, plan, query.as_of_ms, self.on_read)
             found = tuple(_cells(row, names) for row in rows)
             return Table(names, found if query.limit is None else found[: query.limit])
         if query.as_of_ms is not None:
@@ -495,15 +498,15 @@ class Session:
 
     def _explain(self, statement: Explain) -> Result:
         if statement.query is not None:
-            return Message(plan_query(statement.query, self.catalogue, self._registry).topology.describe())
+            return _drawn(plan_query(statement.query, self.catalogue, self._registry))
         kept = next((each for each in self.kept() if each.query_id == statement.query_id), None)
         if kept is None:
             raise SqlError(f"There is no query {statement.query_id}; SHOW QUERIES lists them.")
         query = parse_statement(kept.text)
         if isinstance(query, InsertSelect):
-            return Message(plan_insert(query, self.catalogue, self._registry).topology.describe())
+            return _drawn(plan_insert(query, self.catalogue, self._registry))
         assert isinstance(query, CreateAs)
-        return Message(plan_create(query, self.catalogue, self._registry)[0].topology.describe())
+        return _drawn(plan_create(query, self.catalogue, self._registry)[0])
 
     def _set(self, statement: SetProperty) -> Result:
         if statement.name not in DEFAULTS:
@@ -539,6 +542,11 @@ class Session:
     async def _write(self, kept: Kept) -> None:
         await self._log.write(kept)
         self._kept[kept.name] = kept
+
+
+def _drawn(plan: Plan) -> Message:
+    """The picture, and Kafka's text."""
+    return Message("\n".join([*text_picture(plan.topology), "", plan.topology.describe()]))
 
 
 def _topic_configs(source: Source) -> dict[str, str | None]:
