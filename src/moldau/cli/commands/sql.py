@@ -89,15 +89,8 @@ def sql(
     async def work(session: "Session | RemoteSession") -> None:
         if given is not None:
             await _run(session, given, as_json=as_json)
-            return
-        note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
-        for statements in typed(lambda: _names(session)):
-            try:
-                if await _agreed(session, statements):
-                    running = _run(session, statements, as_json=as_json)
-                    await interruptible(running, may_end=only_looks(statements))
-            except click.ClickException as error:
-                echo(f"Error: {error.message}", err=True)
+        else:
+            await _shell(session, as_json=as_json)
 
     async def work_here(cluster: "Cluster") -> None:
         runner = QueryProcesses(bootstrap_server, home)
@@ -120,6 +113,17 @@ def _given(text: str | None, file: Any) -> str | None:
     if text is not None or file is not None:
         return text if text is not None else str(file.read())
     return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+async def _shell(session: "Session | RemoteSession", *, as_json: bool) -> None:
+    note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
+    for statements in typed(lambda: _names(session)):
+        try:
+            if await _agreed(session, statements):
+                running = _run(session, statements, as_json=as_json)
+                await interruptible(running, may_end=only_looks(statements))
+        except click.ClickException as error:
+            echo(f"Error: {error.message}", err=True)
 
 
 def _names(session: "Session | RemoteSession") -> list[str]:
