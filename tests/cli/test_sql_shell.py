@@ -33,6 +33,13 @@ class Terminal:
             found += os.read(self._terminal, 4096).decode()
         return found
 
+    def interrupt(self) -> None:
+        """Ctrl-C, and again where readline did not wait for keys yet when it came."""
+        self.type(CTRL_C)
+        while not select.select([self._terminal], [], [], 1)[0]:
+            self.type(CTRL_C)
+        self.until("sql> ")
+
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
@@ -48,19 +55,16 @@ def test_ctrl_c_forgets_what_was_typed_and_ends_what_looks(tmp_path: Path) -> No
         shell.until("sql> ")
         shell.type("SELECT nothing\n")
         shell.until("...> ")
-        shell.type(CTRL_C)
-        shell.until("sql> ")
+        shell.interrupt()
         shell.type(f"{CLICKS}\n")
-        assert "Stream CLICKS created" in shell.until("created\r\nsql> ")
+        shell.until("Stream CLICKS created\r\nsql> ")
         shell.type("SELECT page FROM clicks EMIT CHANGES;\n")
         shell.until("PAGE\r\n")
-        shell.type(CTRL_C)
-        shell.until("sql> ")
+        shell.interrupt()
         shell.type("INSERT INTO clicks VALUES ('/a');\n")
-        shell.until("1 row written to clicks")
-        shell.until("sql> ")
-        shell.type("SELECT COUNT(*) AS clicks_so_far FROM clicks GROUP BY page;\n")
-        assert "1" in shell.until("sql> ")
+        shell.until("1 row written to clicks\r\nsql> ")
+        shell.type("SELECT COUNT(*) + 41 AS n FROM clicks GROUP BY page;\n")
+        shell.until(" 42 ")
         assert shell.ended() == 0
     assert "INSERT INTO clicks" in (tmp_path / ".moldau" / "sql_history").read_text()
 
