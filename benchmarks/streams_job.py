@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import streams_programs
 from moldau.spark import spark_session
 from moldau.streams.runner.application import RunningApplication, StreamsOptions, prepared
+from moldau.streams.runner.orders import Updates
 from moldau.streams.runner.programs import Program
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,7 +67,8 @@ def main(servers: str, program: str, workers: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     text = Path(streams_programs.__file__).read_text()
     text += f"\ntopology = PROGRAMS[{program!r}]()\n"
-    options = StreamsOptions(servers, workers=int(workers))
+    updates: Updates = "last" if program.endswith("-last") else "all"
+    options = StreamsOptions(servers, workers=int(workers), updates=updates)
     application = prepared(Program(f"{program}.py", text=text), f"bench-{program}", options, int(workers))
 
     def process() -> RunningApplication:

@@ -8,8 +8,8 @@ Latency: count per key, every update, exactly once; records come at a steady rat
 moment its result is read; the first fifth is left out.
 
 Restart: count over many keys, each once; then the application is killed and started again, and the time until
-the result of one more record is read counts, with the memory of all processes of the application. Kafka Streams'
-group waits until the session of the member that was killed is over.
+the result of one more record is read counts, with the memory of all processes of the application. Kafka
+Streams waits until the session of the member that was killed is over.
 
 Invariant: one side runs at a time on a broker of its own. Only processes that were started here are ended.
 """

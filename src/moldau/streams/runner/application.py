@@ -27,7 +27,7 @@ from moldau.spark.write.exactly_once import Decisions
 from moldau.streams.engine.task import OnError
 from moldau.streams.errors import StreamsError
 from moldau.streams.runner.layout import laid_out, source_topics
-from moldau.streams.runner.orders import Application, Done
+from moldau.streams.runner.orders import Application, Done, Updates
 from moldau.streams.runner.programs import Program
 from moldau.streams.runner.source import APPLICATION, FORMAT, StreamsSource, packed
 from moldau.streams.runner.topics import ApplicationTopics
@@ -59,6 +59,8 @@ class StreamsOptions:
     partitions: int | None = None
     replication_factor: int | None = None
     in_memory: bool | None = None
+    #: ``last``: topics that get the rows of a table get the last one for each key of a batch only.
+    updates: Updates = "all"
 
     @property
     def cluster(self) -> ClusterOptions:
@@ -118,6 +120,7 @@ def prepared(program: Program, application_id: str, options: StreamsOptions, wor
         options.max_records,
         options.start_at,
         options.compression,
+        options.updates,
     )
 
 
