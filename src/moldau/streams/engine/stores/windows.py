@@ -70,15 +70,16 @@ class TimedStore(Store):
 
     def _see(self, time: int) -> bool:
         """Takes a time into account; False where nothing may be written at it any more."""
-        if time > self._observed:
-            self._observed = time
-            times = self._times
-            if times and times[0] <= self._last_expired():
-                self._expire(self._last_expired())
-        elif time < self._first_live_time():
-            self.counters.drop(LATE)
-            return False
-        return time > self._last_expired()
+        if time <= self._observed:
+            if time < self._first_live_time():
+                self.counters.drop(LATE)
+                return False
+            return time > self._last_expired()
+        self._observed = time
+        last = self._last_expired()
+        if self._times and self._times[0] <= last:
+            self._expire(last)
+        return time > last
 
     def _first_live_time(self) -> int:
         """Where the oldest segment begins that Kafka would still have."""
@@ -108,7 +109,10 @@ class TimedStore(Store):
         keys = self._by_time.get(time)
         if keys is None:
             keys = self._by_time[time] = set()
-            insort(self._times, time)
+            if self._times and time < self._times[-1]:
+                insort(self._times, time)
+            else:
+                self._times.append(time)
         keys.add((key, part))
 
     def _erase(self, key: Any, time: int, part: Any) -> None:
