@@ -5,7 +5,9 @@ partition in its own order, as a task of Kafka Streams does.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
@@ -43,9 +45,13 @@ def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     return (each for each in produced if each.topic == RESULT_TOPIC)
 
 
-def _rows(driver: TestDriver, batch: FetchedBatch) -> list[SqlRow]:
-    outputs = (each for record in batch.consumer_records() for each in _outputs(driver, record))
-    return [each.value for each in outputs if each.value is not None]
+def _rows(driver: TestDriver, batch: FetchedBatch, ended: threading.Event) -> list[SqlRow]:
+    found: list[SqlRow] = []
+    for record in batch.consumer_records():
+        if ended.is_set():
+            break  # nobody waits for the rows any more
+        found += [each.value for each in _outputs(driver, record) if each.value is not None]
+    return found
 
 
 async def what_is_there(
@@ -86,8 +92,9 @@ async def what_comes(
 ) -> AsyncIterator[SqlRow | None]:
     """Rows for ever; None now and then while none comes, so that the caller can look around."""
     partitions = await _partitions(cluster, plan)
-    start = BEGINNING if from_beginning else END
-    with TestDriver(plan.topology, decoding_errors="continue") as driver:
+    start, ended = BEGINNING if from_beginning else END, threading.Event()
+    with TestDriver(plan.topology, decoding_errors="continue") as driver, ExitStack() as stack:
+        stack.callback(ended.set)
         async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
             await consumer.assign(dict.fromkeys(partitions, start))
             while True:
@@ -96,7 +103,7 @@ async def what_comes(
                     yield None
                     continue
                 # What functions make of a record may take its time; a server answers others meanwhile.
-                for row in await asyncio.to_thread(_rows, driver, batch):
+                for row in await asyncio.to_thread(_rows, driver, batch, ended):
                     yield row
 
 
