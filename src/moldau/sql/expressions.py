@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
 
-from moldau.base.re2.regular_expressions import BadExpression
-from moldau.base.re2.searching import compile_search
+from moldau.base.re2.regular_expressions import BadExpression, Reader
 from moldau.base.wildcards import compile_wildcards
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
@@ -425,7 +424,7 @@ def _check_pattern(name: str, arguments: list[exp.Expression]) -> None:
     at = PATTERN_ARGUMENT.get(name, len(arguments))
     if at < len(arguments) and isinstance(pattern := arguments[at], exp.Literal) and pattern.is_string:
         try:
-            compile_search(str(pattern.this))
+            Reader(str(pattern.this)).read()
         except BadExpression as error:
             raise SqlError(f"{pattern.sql()} is no regular expression of RE2: {error}.") from None
 

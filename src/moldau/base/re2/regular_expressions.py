@@ -78,6 +78,8 @@ class Reader:
     """Reads an expression; afterwards ``groups`` and ``names`` say what its groups are."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            raise BadExpression("expression too large")
         self.text = text
         self.position = 0
         #: The flags that hold: i (case does not matter), s (a point is a newline too), m (lines have edges).
@@ -495,6 +497,4 @@ def holds(condition: str, before: str, after: str) -> bool:
 @lru_cache(maxsize=256)
 def compile_expression(text: str) -> Program:
     """The program of an expression; BadExpression when it is none."""
-    if len(text) > MAX_LENGTH:
-        raise BadExpression("expression too large")
     return Program(Reader(text).read())

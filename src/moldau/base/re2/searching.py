@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from moldau.base.re2.character_classes import Characters
 from moldau.base.re2.regular_expressions import (
-    MAX_LENGTH,
     MAX_REMEMBERED,
     MAX_STATES,
     BadExpression,
@@ -241,6 +240,4 @@ def _following(state: tuple[int, Any, int]) -> tuple[int, ...]:
 @lru_cache(maxsize=256)
 def compile_search(expression: str) -> Search:
     """The search for an expression; BadExpression when it is none."""
-    if len(expression) > MAX_LENGTH:
-        raise BadExpression("expression too large")
     return Search(expression)
