@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from moldau.cli.commands import pipeline_run
 from moldau.cli.commands.pipeline import listed, query_row, remarks
 from moldau.cli.commands.pipeline_run import child_command, find_file
 from moldau.cli.main import cli
@@ -239,3 +240,31 @@ def test_the_child_is_told_everything(home: PipelineDirectory) -> None:
         "--metrics-port 0 --once --conf a=1 --conf b=2 --option c=3"
     )
     assert os.path.isabs(command[0])
+
+
+STREAMS = (
+    "from moldau.streams import StreamsBuilder\nbuilder = StreamsBuilder()\nbuilder.stream('a').to('b')\n"
+)
+
+
+def test_a_program_of_streams_is_a_pipeline_too(pipeline: Run, home: PipelineDirectory) -> None:
+    said = pipeline("run", _file(f"from moldau.streams import Serdes\n{STREAMS}"), code=1).stderr
+    assert "127.0.0.1:1" in said
+    shown = pipeline("status", "p").stdout
+    assert "p: failed" in shown
+    assert [state["name"] for state in json.loads(pipeline("list", "--json").stdout)] == ["p"]
+    assert "moldau streams diff" in pipeline("run", "p.py", "--dry-run", code=2).stderr
+    assert "moldau streams reset p --home" in pipeline("run", "p", "--from-scratch", code=2).stderr
+
+
+def test_a_program_of_streams_in_the_background(
+    pipeline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(pipeline_run, "start", lambda kind, directory, command: started.append(command))
+    pipeline("run", _file(STREAMS), "--name", "q", "--detach", "--once", "--conf", "a=1")
+    (command,) = started
+    assert command[1:5] == ["-m", "moldau", "streams", "run"]
+    assert " ".join(command[5:]) == (
+        f"{tmp_path}/p.py --name q --home {tmp_path}/home --bootstrap-servers 127.0.0.1:1 --once --conf a=1"
+    )

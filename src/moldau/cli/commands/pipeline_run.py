@@ -69,7 +69,8 @@ _PLAIN_SECONDS = 10.0
 def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> None:
     """Run the pipeline of a FILE of Python or SQL, or the one that was run before as NAME.
 
-    FILE may be the spec of a Spark Declarative Pipeline too (.yml), or a directory with spark-pipeline.yml.
+    FILE may be a program of 'moldau streams' too, or the spec of a Spark Declarative Pipeline (.yml), or a
+    directory with spark-pipeline.yml.
 
     \b
     Examples:
@@ -84,20 +85,21 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
     with _one_line(verbose):
         from moldau.pipelines.declarative import SUFFIXES, DeclaredPipeline, load_spec
         from moldau.pipelines.directory import PipelineDirectory, home_directory
-        from moldau.pipelines.files import load
+        from moldau.pipelines.files import StreamsProgram, load
 
         home = home_directory(given["home"])
         path, name = find_file(file, home), given["name"] or _known_name(file, home)
-        loaded = load_spec(path, name) if path.suffix in SUFFIXES else load(path, name)
+        try:
+            loaded = load_spec(path, name) if path.suffix in SUFFIXES else load(path, name)
+        except StreamsProgram:
+            _streams(path, name or path.stem, home, {**given, "dry_run": dry_run, "detach": detach})
+            return
         options = _run_options(given, home)
         if isinstance(loaded, DeclaredPipeline):
             _check_declared_options(given)
         if detach:
             directory = PipelineDirectory(home, loaded.name)
-            if directory.is_running():
-                with directory.running():  # raises an error that names the process which runs it
-                    pass
-            start(PIPELINE, directory, child_command(loaded, directory, given))
+            _detached(directory, child_command(loaded, directory, given))
         elif isinstance(loaded, DeclaredPipeline):
             _declared(loaded, options, dry_run)
         elif dry_run:
@@ -254,6 +256,13 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 # In the background.
 
 
+def _detached(directory: "PipelineDirectory", command: list[str]) -> None:
+    if directory.is_running():
+        with directory.running():  # raises an error that names the process which runs it
+            pass
+    start(PIPELINE, directory, command)
+
+
 def child_command(
     pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> list[str]:
@@ -266,6 +275,28 @@ def child_command(
     command += [f"--{flag.replace('_', '-')}" for flag in ("once", "from_scratch") if given[flag]]
     command += [word for each in given["conf"] for word in ("--conf", each)]
     return command + [word for each in given["options"] for word in ("--option", each)]
+
+
+# A program of streams: it runs as 'moldau streams run' runs it, in the home of pipelines.
+
+
+def _streams(path: Path, name: str, home: Path, given: dict[str, Any]) -> None:
+    from moldau.cli.commands import streams_run
+    from moldau.pipelines.directory import PipelineDirectory
+
+    if given["dry_run"]:
+        raise click.UsageError(f"a program of streams is tried with 'moldau streams diff {path} {path}'")
+    if given["from_scratch"]:
+        reset = f"moldau streams reset {name} --home {home}"
+        raise click.UsageError(f"'{reset}' lets a program of streams begin anew")
+    wanted = ("bootstrap_servers", "master", "once", "conf", "options", "checkpoints", "metrics_port")
+    options = {each: given[each] for each in wanted}
+    if given["detach"]:
+        command = streams_run.child_command(str(path), name, home, options)
+        _detached(PipelineDirectory(home, name), command)
+    else:
+        context = click.get_current_context()
+        context.invoke(streams_run.run, file=str(path), name=name, home=str(home), **options)
 
 
 # Dry.
