@@ -5,7 +5,6 @@ partition in its own order, as a task of Kafka Streams does.
 """
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -45,7 +44,7 @@ def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     return (each for each in produced if each.topic == RESULT_TOPIC)
 
 
-def _rows(driver: TestDriver, batch: FetchedBatch, ended: threading.Event) -> list[SqlRow]:
+def _rows(driver: TestDriver, batch: FetchedBatch, ended: asyncio.Event) -> list[SqlRow]:
     found: list[SqlRow] = []
     for record in batch.consumer_records():
         if ended.is_set():
@@ -92,7 +91,7 @@ async def what_comes(
 ) -> AsyncIterator[SqlRow | None]:
     """Rows for ever; None now and then while none comes, so that the caller can look around."""
     partitions = await _partitions(cluster, plan)
-    start, ended = BEGINNING if from_beginning else END, threading.Event()
+    start, ended = BEGINNING if from_beginning else END, asyncio.Event()
     with TestDriver(plan.topology, decoding_errors="continue") as driver, ExitStack() as stack:
         stack.callback(ended.set)
         async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
