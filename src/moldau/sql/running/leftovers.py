@@ -1,15 +1,20 @@
 """What a query that ended for good leaves behind: topics of its state, its group, its checkpoint.
 
-All of it goes, as in ksqlDB; the topic of its results stays.
+All of it goes, as in ksqlDB; the topic of its results stays, and its schemas with it.
 
 Invariant: nothing goes while the query still runs somewhere, and nothing of an id that no query can have: ids
 come from a topic that others may write to.
 """
 
 import re
+from typing import Any
 
 from moldau.client import Cluster, KafkaError
+from moldau.client.registry.errors import RegistryError
+from moldau.client.registry.schema_registry import RegistryClient
+from moldau.sql.catalogue import Source
 from moldau.sql.errors import SqlError
+from moldau.sql.formats import WITH_SCHEMAS
 from moldau.sql.running.query_processes import QueryRunner
 from moldau.streams.errors import StreamsError
 from moldau.streams.runner.resets import remove
@@ -28,3 +33,17 @@ async def clear_away(cluster: Cluster, runner: QueryRunner, query_id: str) -> st
         return f"what it has left behind is still there: {error}"
     gone = f" (topics {', '.join(topics)})" if topics else ""
     return f"deleted its state{gone}, its group and its checkpoint"
+
+
+def forget_schema(registry: Any, source: Source) -> str:
+    """Deletes the schemas of a topic that is gone; gives a sentence where that fails."""
+    subject = f"{source.topic}-value"
+    if registry is None or source.value_format not in WITH_SCHEMAS:
+        return ""
+    try:
+        with RegistryClient(registry) as client:
+            if subject in client.subjects(subject):
+                client.delete_subject(subject)
+    except RegistryError as error:
+        return f"subject {subject} could not be deleted: {error}"
+    return ""

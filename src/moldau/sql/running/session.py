@@ -29,7 +29,7 @@ from moldau.sql.running.dependents import (
     writers,
 )
 from moldau.sql.running.inserting import encoded_rows, rows_of, send_rows
-from moldau.sql.running.leftovers import clear_away
+from moldau.sql.running.leftovers import clear_away, forget_schema
 from moldau.sql.running.looking import SqlRow, last_records, what_comes, what_is_there
 from moldau.sql.running.query_processes import QueryRunner
 from moldau.sql.running.statement_log import Kept, StatementLog
@@ -287,7 +287,8 @@ class Session:
         self.catalogue = following
         if statement.delete_topic:
             await Admin(self._cluster).delete_topics([known.topic])
-        return Message("\n".join([*said, f"{known.kind.capitalize()} {known.name} dropped"]))
+            said.append(await asyncio.to_thread(forget_schema, self._registry, known))
+        return Message("\n".join([*filter(None, said), f"{known.kind.capitalize()} {known.name} dropped"]))
 
     # --- queries that are kept ----------------------------------------------------------------------
 
