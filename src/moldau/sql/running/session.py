@@ -180,8 +180,7 @@ class Session:
         names = tuple(each.name for each in plan.columns)
         if query.emit is None:
             rows = await what_is_there(self._cluster, plan, query.as_of_ms, self.on_read)
-            found = tuple(_cells(row, names) for row in rows)
-            return Table(names, found if query.limit is None else found[: query.limit])
+            return Table(names, await asyncio.to_thread(_table, rows[: query.limit], names))
         if query.as_of_ms is not None:
             raise SqlError("AS OF looks at what was there; it does not go with EMIT.")
         from_beginning = properties.get(_RESET, DEFAULTS[_RESET]) == "earliest"
@@ -557,6 +556,10 @@ def _topic_configs(source: Source) -> dict[str, str | None]:
     if source.retention_ms is not None:
         found["retention.ms"] = str(source.retention_ms)
     return found
+
+
+def _table(rows: Sequence[SqlRow], names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(_cells(row, names) for row in rows)
 
 
 def _cells(row: SqlRow, names: Sequence[str]) -> tuple[Any, ...]:
