@@ -71,20 +71,21 @@ def main(servers: str, program: str, workers: str) -> None:
     options = StreamsOptions(servers, workers=int(workers), updates=updates)
     application = prepared(Program(f"{program}.py", text=text), f"bench-{program}", options, int(workers))
 
-    def process() -> RunningApplication:
+    def process() -> tuple[RunningApplication, float]:
+        """The application, and how long it took until all results were there; then it leaves its group."""
+        begun = time.perf_counter()
         running = RunningApplication(spark, application, f"{directory}/checkpoint")
         query = running.start(availableNow=True)
         query.awaitTermination()
+        seconds = time.perf_counter() - begun
         running.stop()
-        return running
+        return running, seconds
 
     process()
     print("ready", flush=True)
     for _ in sys.stdin:
         cpu, _ = cpu_and_memory(family(directory, os.getpid()))
-        begun = time.perf_counter()
-        running = process()
-        seconds = time.perf_counter() - begun
+        running, seconds = process()
         after, memory = cpu_and_memory(family(directory, os.getpid()))
         progress = running.progress
         print(
