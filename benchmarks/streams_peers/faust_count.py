@@ -28,5 +28,5 @@ async def count(records):
 
 
 if __name__ == "__main__":
-    sys.argv = [sys.argv[0], "worker", "--loglevel=warning"]
+    sys.argv = [sys.argv[0], "worker", "--loglevel=warn"]
     application.main()
