@@ -216,23 +216,25 @@ class SparkPlayer:
 
     def _run(self, application: Application, batches: list[list[list[Any]]], chance: random.Random) -> None:
         checkpoint = self.directory / f"{application.program.digest}-{chance.random()}"
-        running = None
+        running: RunningApplication | None = None
         seen: dict[Any, int] = {}
-        for number in range(max(map(len, batches), default=0)):
-            for partition, of_vector in enumerate(batches):
-                for given in of_vector[number] if number < len(of_vector) else ():
-                    self._send(partition, given)
-            if running is not None and chance.random() < 0.15:
-                # Another number of workers: most tasks go on from what was saved.
+        try:
+            for number in range(max(map(len, batches), default=0)):
+                for partition, of_vector in enumerate(batches):
+                    for given in of_vector[number] if number < len(of_vector) else ():
+                        self._send(partition, given)
+                if running is not None and chance.random() < 0.15:
+                    # Another number of workers: most tasks go on from what was saved.
+                    running.stop()
+                    running = None
+                    application = replace(application, workers=chance.randint(1, 3))
+                if running is None:
+                    running = RunningApplication(self.spark, application, checkpoint)
+                    running.start()
+                self._wait(running, seen)
+        finally:  # also where it failed: the next query has the same name
+            if running is not None:
                 running.stop()
-                running = None
-                application = replace(application, workers=chance.randint(1, 3))
-            if running is None:
-                running = RunningApplication(self.spark, application, checkpoint)
-                running.start()
-            self._wait(running, seen)
-        if running is not None:
-            running.stop()
 
     def _wait(self, running: RunningApplication, seen: dict[Any, int]) -> None:
         """Until everything was taken, what the programs wrote to topics that they read included."""
@@ -252,7 +254,7 @@ class SparkPlayer:
         wait_until(
             done,
             lambda: {p: (end, seen.get(p)) for p, end in ends.items() if seen.get(p, 0) < end},
-            seconds=120,
+            seconds=300,
         )
 
     def _send(self, partition: int, given: Any) -> None:
