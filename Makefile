@@ -29,7 +29,7 @@ help:
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes; QUICK=1: ten)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
-	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; an hour, QUICK=1 less)"
+	@echo "make bench-streams  streams beside Kafka Streams, quixstreams, bytewax and faust (needs Java 17 and Maven; an hour, QUICK=1 less)"
 	@echo "make bench-cluster  three brokers beside three of Apache Kafka (needs Java 17 and Maven); QUICK=1 is short"
 	@echo "make bench-connect  connectors beside Apache Kafka Connect's (needs Java 17 and Maven; QUICK=1 only tries it)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"

@@ -17,13 +17,17 @@ from pathlib import Path
 from benchmarks import streams_programs
 from moldau.spark import spark_session
 from moldau.streams.runner.application import RunningApplication, StreamsOptions, prepared
+from moldau.streams.runner.orders import Updates
 from moldau.streams.runner.programs import Program
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def family(directory: str) -> list[int]:
-    """This process, its children and theirs, and the processes that hold tasks."""
+def family(directory: str, pid: int) -> list[int]:
+    """A process, its children and theirs, and the processes that hold tasks: these outlive who started them.
+
+    They are known by their sockets, which are in the directory for temporary files.
+    """
     parents, tasks = {}, []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -34,8 +38,8 @@ def family(directory: str) -> list[int]:
                 continue
             if b"moldau.streams.runner.host" in command and directory.encode() in command:
                 tasks.append(int(entry.name))
-    found = {os.getpid(), *tasks}
-    while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+    found = {pid, *tasks}
+    while grown := {child for child, parent in parents.items() if parent in found} - found:
         found |= grown
     return sorted(found)
 
@@ -63,24 +67,26 @@ def main(servers: str, program: str, workers: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     text = Path(streams_programs.__file__).read_text()
     text += f"\ntopology = PROGRAMS[{program!r}]()\n"
-    options = StreamsOptions(servers, workers=int(workers))
+    updates: Updates = "last" if program.endswith("-last") else "all"
+    options = StreamsOptions(servers, workers=int(workers), updates=updates)
     application = prepared(Program(f"{program}.py", text=text), f"bench-{program}", options, int(workers))
 
-    def process() -> RunningApplication:
+    def process() -> tuple[RunningApplication, float]:
+        """The application, and how long it took until all results were there; then it leaves its group."""
+        begun = time.perf_counter()
         running = RunningApplication(spark, application, f"{directory}/checkpoint")
         query = running.start(availableNow=True)
         query.awaitTermination()
+        seconds = time.perf_counter() - begun
         running.stop()
-        return running
+        return running, seconds
 
     process()
     print("ready", flush=True)
     for _ in sys.stdin:
-        cpu, _ = cpu_and_memory(family(directory))
-        begun = time.perf_counter()
-        running = process()
-        seconds = time.perf_counter() - begun
-        after, memory = cpu_and_memory(family(directory))
+        cpu, _ = cpu_and_memory(family(directory, os.getpid()))
+        running, seconds = process()
+        after, memory = cpu_and_memory(family(directory, os.getpid()))
         progress = running.progress
         print(
             json.dumps(

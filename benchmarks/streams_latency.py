@@ -8,7 +8,8 @@ Latency: count per key, every update, exactly once; records come at a steady rat
 moment its result is read; the first fifth is left out.
 
 Restart: count over many keys, each once; then the application is killed and started again, and the time until
-the result of one more record is read counts, with the memory of all processes of the application.
+the result of one more record is read counts, with the memory of all processes of the application. Kafka
+Streams waits until the session of the member that was killed is over.
 
 Invariant: one side runs at a time on a broker of its own. Only processes that were started here are ended.
 """
@@ -27,10 +28,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks import apache_kafka, streams_programs
-from benchmarks.brokers import process_tree
 from benchmarks.moldau_broker import MoldauBroker
 from benchmarks.streams_compare import Input
-from benchmarks.streams_job import cpu_and_memory
+from benchmarks.streams_job import cpu_and_memory, family
 
 _PARTITIONS = 4
 _PATIENCE_SECONDS = 900.0
@@ -53,19 +53,27 @@ class Side:
             file.write_text(f"{text}\ntopology = PROGRAMS['count']()\n")
             command = [sys.executable, "-m", "moldau", "streams", "run", str(file), "--name", "count"]
             command += ["--home", str(self._home), "-b", self._servers, "--master", "local[1]"]
-        log = open(self._home / "log", "ab")  # noqa: SIM115 (it lives as long as the process)
-        self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        with open(self._home / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, env=self._environment()
+            )
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "TMPDIR": str(self._home)}  # by which the processes of its tasks are known
+
+    def _family(self) -> list[int]:
+        assert self._process is not None
+        return family(str(self._home), self._process.pid)
 
     def memory(self) -> float:
-        assert self._process is not None
-        return cpu_and_memory(process_tree(self._process.pid))[1]
+        return cpu_and_memory(self._family())[1]
 
     def kill(self) -> None:
         assert self._process is not None
-        tree = process_tree(self._process.pid)
+        tree = self._family()
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for pid in tree:  # processes that hold tasks have sessions of their own
+        for pid in tree:  # Spark's and those that hold tasks have sessions of their own
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -166,7 +174,8 @@ def restart(side: str, keys: int) -> str:
         finally:
             results.close()
             application.kill()
-    return f"restart with {keys:,} keys: {seconds:.1f} s, {memory:,.0f} MB before, {after:,.0f} MB after"
+    took = f"restart after a kill with {keys:,} keys: {seconds:.1f} s"
+    return f"{took}, {memory:,.0f} MB before, {after:,.0f} MB after"
 
 
 def main() -> int:
@@ -174,6 +183,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     parser.add_argument("--with", dest="sides", default="moldau,java")
     given = parser.parse_args()
+    if unknown := set(given.sides.split(",")) - {"moldau", "java"}:
+        parser.error(f"{', '.join(sorted(unknown))}: there are moldau and java")
     seconds, rate, keys = (5, 200, 20_000) if given.quick else (30, 2_000, 1_000_000)
     if "java" in given.sides:
         apache_kafka.compile_sources()

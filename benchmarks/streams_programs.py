@@ -71,6 +71,8 @@ def sessions() -> Topology:
 
 PROGRAMS = {
     "count": count,
+    #: Run so that only the last value for each key of a batch is a result.
+    "count-last": count,
     "total": total,
     "python-count": python_count,
     "hopping": hopping,

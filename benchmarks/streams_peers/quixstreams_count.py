@@ -11,7 +11,7 @@ application = Application(
     auto_offset_reset="earliest",
     processing_guarantee="exactly-once",
 )
-source = application.topic("in", key_deserializer="string", value_deserializer="integer")
+source = application.topic("in", key_deserializer="string", value_deserializer="bytes")
 target = application.topic(topic, key_serializer="string", value_serializer="integer")
 
 

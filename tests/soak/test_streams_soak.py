@@ -15,6 +15,7 @@ import pytest
 from tests.integration.broker_process import BrokerProcess
 from tests.streams.kill_oracle import CommittedReader
 from tests.streams.kills import DRIVING_JOB, JOB, VICTIMS, Trial
+from tests.streams.play import cases
 
 ROOT = Path(__file__).parents[2]
 VECTORS = sorted(str(path) for path in (ROOT / "tests" / "streams" / "vectors").glob("*.json"))
@@ -25,8 +26,10 @@ KILLS = int(os.environ.get("MOLDAU_SOAK_KILLS", "30"))
 def test_every_vector_in_random_micro_batches(seed: int) -> None:
     command = [sys.executable, "-m", "tests.streams.play", "--spark", "--seed", str(seed), *VECTORS]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    failed = [line for line in done.stdout.splitlines() if " FAIL " in line]
-    assert (done.returncode, failed) == (0, [])
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if " FAIL " in line] == []
+    played = sum(len(cases(Path(path))) for path in VECTORS)
+    assert (done.returncode, lines[-1:]) == (0, [f"{played} passed, 0 failed"])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ class NotedQueries:
     async def stop(self, query_id: str) -> None:
         self.programs.pop(query_id, None)
 
+    async def forget(self, query_id: str) -> None:
+        assert query_id not in self.programs
+
     async def states(self) -> dict[str, str]:
         return dict.fromkeys(self.programs, "running")
 

@@ -11,7 +11,7 @@ from moldau.sql.parser import parse, split
 from moldau.sql.planner import plan_create
 from moldau.sql.program import catalogue_of
 from moldau.sql.statements import CreateAs, CreateSource
-from moldau.streams import TestDriver
+from moldau.streams import TestDriver, Windowed
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "streams" / "sql"
 MINUTE = 60_000
@@ -83,4 +83,30 @@ def test_clicks_have_profile_and_search() -> None:
     assert results("click_stream", records) == [
         ("1", {"PAGE": "bikes", "NAME": "Mathias", "SEARCH": "Trek"}),
         ("9", {"PAGE": "home", "NAME": None, "SEARCH": ""}),
+    ]
+
+
+def test_words_are_counted_without_some() -> None:
+    lines = [("wordcount-input", None, text, 0) for text in ("The quick, the Quick fox", "and a fox")]
+    assert results("word_count_without", lines) == [
+        ("quick", {"N": 1}),
+        ("quick", {"N": 2}),
+        ("fox", {"N": 1}),
+        ("fox", {"N": 2}),
+    ]
+
+
+def test_sensors_may_be_late() -> None:
+    readings = [(1_000, 10.0), (12_000, 30.0), (9_000, 20.0), (5_000, None), (15_000, 1.0), (2_000, 99.0)]
+    records = [("readings", "s", {"at": at, "celsius": celsius}, 0) for at, celsius in readings]
+    assert results("sensors", records) == [(Windowed("s", 0, 10_000), {"CELSIUS": 15.0})]
+
+
+def test_an_event_is_sent_once_in_ten_minutes() -> None:
+    events = [("a", 0), ("a", 5), ("b", 6), ("a", 10), ("b", 30)]
+    found = results("deduplication", [("events", each, f"at {at}", at * MINUTE) for each, at in events])
+    assert [(key.key, value["WHAT"]) for key, value in found] == [
+        ("a", "at 0"),
+        ("b", "at 6"),
+        ("a", "at 10"),
     ]

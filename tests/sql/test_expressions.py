@@ -117,6 +117,16 @@ def evaluated(text: str) -> Any:
         ("ARRAY_CONTAINS(arr, 2)", True),
         ("MASK('Ab-1')", "Xx-n"),
         ("REGEXP_EXTRACT('l+', s)", "ll"),
+        ("REGEXP_EXTRACT('(.)l+(.)', s, 2)", "o"),
+        ("REGEXP_EXTRACT('x', s)", None),
+        ("REGEXP_EXTRACT('l', s, 1)", None),
+        ("REGEXP_EXTRACT_ALL('[a-z]', s)", ["e", "l", "l", "o"]),
+        ("REGEXP_REPLACE(s, '([a-z])l', '<$1>')", "H<e>lo"),
+        ("REGEXP_SPLIT_TO_ARRAY('a1b22c', '[0-9]+')", ["a", "b", "c"]),
+        # Expressions that another engine would not come back from.
+        ("REGEXP_EXTRACT('(a+)+$', LPAD('!', 60, 'a'))", None),
+        ("REGEXP_REPLACE(LPAD('!', 60, 'a'), '(a|aa)+$', '')", "a" * 59 + "!"),
+        ("REGEXP_REPLACE(LPAD('', 100000, 'a'), 'a*b|a', '')", None),
         ("LPAD('7', 3, '0')", "007"),
         ("RPAD('7', 3, 'ab')", "7ab"),
         # What a type cannot hold is NULL, as in CAST: nobody could read the row again.
@@ -189,6 +199,11 @@ def test_types(text: str, kind: str) -> None:
         ("1e999", "does not fit a DOUBLE"),
         ("(" * 5000 + "1" + ")" * 5000, "nested too deeply"),
         ("+".join(["1"] * 5000), "nested more than 100 levels"),
+        ("REGEXP_EXTRACT('(', s)", "no regular expression of RE2: missing closing"),
+        (
+            "REGEXP_REPLACE(s, '(?=l)', '')",
+            "'\\(\\?=l\\)' is no regular expression of RE2: invalid or",
+        ),
         ("CAST(s AS ARRAY)", "type of its items"),
         ("CAST(s AS MAP<INT>)", "types of keys and values"),
         ("CAST(s AS DECIMAL(99, 2))", "from 1 to 38"),

@@ -98,6 +98,16 @@ def test_emit_final_speaks_once(sql: Any) -> None:
     assert sql.updates(query, CLICKS) == [{"USER": "ann", "N": 1}, {"USER": "bob", "N": 1}]
 
 
+def test_emit_final_loses_no_window_when_time_jumps(sql: Any) -> None:
+    """On window close Kafka Streams forgets a window that also leaves the retention in the same step."""
+    records = [record("clicks", "ann", {"ms": 1}, 0), record("clicks", "bob", {"ms": 1}, 600_000)]
+    query = (
+        "SELECT user, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 MINUTE, GRACE PERIOD 0 SECONDS)"
+        " GROUP BY user EMIT FINAL"
+    )
+    assert sql.updates(query, records) == [{"USER": "ann", "N": 1}]
+
+
 def test_a_table_is_grouped_as_it_changes(sql: Any) -> None:
     records = [
         record("users", "a", {"name": "Ann", "level": 1}),

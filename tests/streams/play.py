@@ -293,8 +293,11 @@ def play_on_spark(arguments: list[tuple[str, Any, Any]], seed: int, player: Any)
     together = [vector for vector in vectors if vector not in lonely]
     for handler in (False, True):
         chosen = [vector for vector in together if continues(vector) is handler]
-        if chosen:
-            found |= player.play(chosen, seed, continues=handler)
+        try:
+            found |= player.play(chosen, seed, continues=handler) if chosen else {}
+        except Exception as error:  # one query for all: who it was is in what the query says
+            why = f"the query of {len(chosen)} vectors failed: {type(error).__name__}: {error}"
+            found |= {vector["name"]: [why] for vector in chosen}
     for vector in lonely:
         # A record that does not decode ends the query, whoever else is in it.
         try:

@@ -216,23 +216,25 @@ class SparkPlayer:
 
     def _run(self, application: Application, batches: list[list[list[Any]]], chance: random.Random) -> None:
         checkpoint = self.directory / f"{application.program.digest}-{chance.random()}"
-        running = None
+        running: RunningApplication | None = None
         seen: dict[Any, int] = {}
-        for number in range(max(map(len, batches), default=0)):
-            for partition, of_vector in enumerate(batches):
-                for given in of_vector[number] if number < len(of_vector) else ():
-                    self._send(partition, given)
-            if running is not None and chance.random() < 0.15:
-                # Another number of workers: most tasks go on from what was saved.
+        try:
+            for number in range(max(map(len, batches), default=0)):
+                for partition, of_vector in enumerate(batches):
+                    for given in of_vector[number] if number < len(of_vector) else ():
+                        self._send(partition, given)
+                if running is not None and chance.random() < 0.15:
+                    # Another number of workers: most tasks go on from what was saved.
+                    running.stop()
+                    running = None
+                    application = replace(application, workers=chance.randint(1, 3))
+                if running is None:
+                    running = RunningApplication(self.spark, application, checkpoint)
+                    running.start()
+                self._wait(running, seen)
+        finally:  # also where it failed: the next query has the same name
+            if running is not None:
                 running.stop()
-                running = None
-                application = replace(application, workers=chance.randint(1, 3))
-            if running is None:
-                running = RunningApplication(self.spark, application, checkpoint)
-                running.start()
-            self._wait(running, seen)
-        if running is not None:
-            running.stop()
 
     def _wait(self, running: RunningApplication, seen: dict[Any, int]) -> None:
         """Until everything was taken, what the programs wrote to topics that they read included."""
@@ -252,7 +254,7 @@ class SparkPlayer:
         wait_until(
             done,
             lambda: {p: (end, seen.get(p)) for p, end in ends.items() if seen.get(p, 0) < end},
-            seconds=120,
+            seconds=300,
         )
 
     def _send(self, partition: int, given: Any) -> None:
@@ -274,7 +276,7 @@ class SparkPlayer:
         for output in vector.get("outputs", ()):
             expected[output["topic"]].append({k: v for k, v in output.items() if k not in ("i", "topic")})
         got = {
-            topic: [_row(record) for record in self.broker.records(topic, number)]
+            topic: self._written(topic, number, vector)
             for topic in self.broker.topics()
             if topic in expected or topic in _sinks(application, number)
         }
@@ -292,6 +294,14 @@ class SparkPlayer:
         if "error" not in vector:
             found += self._compare_state(application, number, vector)
         return found
+
+    def _written(self, topic: str, number: int, vector: Vector) -> list[dict[str, Any]]:
+        """What the program wrote to a topic: its inputs may be there, too, if it reads what it writes."""
+        rows = [_row(record) for record in self.broker.records(topic, number)]
+        for given in vector["inputs"]:
+            if given.get("topic") == topic:
+                rows.remove({name: given[name] for name in ("key", "value", "timestamp")})
+        return rows
 
     def _compare_state(self, application: Application, number: int, vector: Vector) -> list[str]:
         saved = read_state(application, 0, number)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.streams.play import cases, differences, main, play, run
+from tests.streams.play import cases, differences, main, play, play_on_spark, run
 
 VECTORS = sorted((Path(__file__).parent / "vectors").glob("*.json"))
 
@@ -48,6 +48,18 @@ def test_the_player_notices_an_error_that_does_not_come() -> None:
     (_, vector, _), *_ = cases(_vectors("stateless"))
     error = {"at": "input", "i": 0, "class": "x", "message": "y"}
     assert differences({**vector, "error": error}, run(vector))
+
+
+def test_a_query_that_fails_is_said_of_each_of_its_vectors() -> None:
+    class Player:
+        def play(self, vectors: list[dict[str, object]], seed: int, *, continues: bool) -> None:
+            raise RuntimeError("no Spark today")
+
+    pytest.importorskip("pyspark")
+    arguments = cases(_vectors("stateless"))[:3]
+    found = play_on_spark(arguments, 1, Player())
+    why = ["the query of 3 vectors failed: RuntimeError: no Spark today"]
+    assert found == {name: why for name, _, _ in arguments}
 
 
 def _vectors(family: str) -> Path:

@@ -21,6 +21,10 @@ _EXAMPLE = (
 )
 
 
+class StreamsProgram(PipelineError):
+    """A file that is none of ours: its program is one of ``moldau streams``."""
+
+
 def load(path: str | Path, name: str | None = None) -> Pipeline:
     """Reads a ``.py`` or ``.sql`` file; PipelineError says what is wrong with it."""
     file = Path(path).absolute()
@@ -78,6 +82,13 @@ def _line(error: BaseException, file: Path) -> int:
     return line_in(error, file) or 1
 
 
+def _is_of_streams(name: str, value: object) -> bool:
+    """As ``moldau streams run`` knows it, without its library."""
+    if name == "build":
+        return callable(value)
+    return name in ("topology", "builder") and type(value).__module__.startswith("moldau.streams.")
+
+
 def _from_module(name: str, file: Path, module: ModuleType) -> Pipeline:
     functions = {
         each: value
@@ -89,6 +100,8 @@ def _from_module(name: str, file: Path, module: ModuleType) -> Pipeline:
         for each, function in functions.items()
         if hasattr(function, MARK)
     )
+    if not steps and any(_is_of_streams(name, value) for name, value in vars(module).items()):
+        raise StreamsProgram(f"{file.name} is a program of streams: 'moldau streams run {file}' runs it")
     if not steps:
         raise PipelineError(f"{file.name} writes nothing: {_EXAMPLE}")
     return Pipeline(name, file, steps, functions)

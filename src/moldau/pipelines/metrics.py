@@ -36,6 +36,12 @@ _METRICS: tuple[tuple[str, str, str, Callable[[QueryStatus], float | None]], ...
         "How long the last batch took.",
         lambda q: None if q.batch_duration_ms is None else q.batch_duration_ms / 1000,
     ),
+    (
+        "moldau_query_latency_seconds",
+        "gauge",
+        "From the time of the newest record of the last batch to its result, in a program of streams.",
+        lambda q: None if q.latency_ms is None else q.latency_ms / 1000,
+    ),
 )
 
 

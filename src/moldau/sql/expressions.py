@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
 
+from moldau.base.re2.regular_expressions import BadExpression, Reader
 from moldau.base.wildcards import compile_wildcards
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
-from moldau.sql.functions import FUNCTIONS
+from moldau.sql.functions import FUNCTIONS, PATTERN_ARGUMENT
 from moldau.sql.lambdas import LAMBDA_FUNCTIONS, compile_call
 from moldau.sql.types import (
     BIGINT,
@@ -414,7 +415,18 @@ def _function(expression: exp.Anonymous, scope: Scope) -> Compiled:
             return compile_expression(inner, Scope({**scope.columns, **known}))
 
         return Compiled(*compile_call(name, expression.expressions, compile_with))
+    _check_pattern(name, expression.expressions)
     return _call(name, [compile_expression(each, scope) for each in expression.expressions])
+
+
+def _check_pattern(name: str, arguments: list[exp.Expression]) -> None:
+    """A regular expression in quotes is read now, so that what is wrong with it is said and not NULL."""
+    at = PATTERN_ARGUMENT.get(name, len(arguments))
+    if at < len(arguments) and isinstance(pattern := arguments[at], exp.Literal) and pattern.is_string:
+        try:
+            Reader(str(pattern.this)).read()
+        except BadExpression as error:
+            raise SqlError(f"{pattern.sql()} is no regular expression of RE2: {error}.") from None
 
 
 def _struct(expression: exp.Anonymous, scope: Scope) -> Compiled:

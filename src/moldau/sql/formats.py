@@ -21,6 +21,9 @@ from moldau.sql.types import SqlType, caster, to_json
 
 FORMATS = ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "KAFKA", "DELIMITED", "NONE")
 
+#: Formats of values whose schemas are in a registry.
+WITH_SCHEMAS = ("AVRO", "JSON_SR", "PROTOBUF")
+
 Columns = Sequence[ColumnDefinition]
 
 _KAFKA = {

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from moldau.base.re2.searching import compile_search
 from moldau.sql.errors import SqlError
 from moldau.sql.types import (
     BIGINT,
@@ -247,20 +248,61 @@ add(
     "the parts of a text",
 )
 add("MASK", (1, 1, "t"), STRING, _mask, "letters and digits made unreadable")
+
+
+# Expressions and texts are anybody's: the search never goes back over what it has tried, as Python's would.
+def _extract(pattern: str, text: str, group: int = 0) -> str | None:
+    found = compile_search(pattern).first(text)
+    return None if found is None else found.group(group)
+
+
+def _extract_all(pattern: str, text: str, group: int = 0) -> list[str | None]:
+    return [each.group(group) for each in compile_search(pattern).all(text)]
+
+
+def _split_by(text: str, pattern: str) -> list[str]:
+    ends = [0]
+    for found in compile_search(pattern).all(text):
+        ends += found.places[:2]
+    ends.append(len(text))
+    return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
+
+
 add(
     "REGEXP_EXTRACT",
     (2, 3, "ttw"),
     STRING,
-    lambda pattern, text, group=0: found.group(group) if (found := re.search(pattern, text)) else None,
-    "the part of a text that a pattern finds",
+    _extract,
+    "the part of a text that a pattern, or a group of it, finds",
+)
+add(
+    "REGEXP_EXTRACT_ALL",
+    (2, 3, "ttw"),
+    array_of(STRING),
+    _extract_all,
+    "all parts of a text that a pattern, or a group of it, finds",
 )
 add(
     "REGEXP_REPLACE",
     (3, 3, "t"),
     STRING,
-    lambda text, pattern, by: re.sub(pattern, by, text),
-    "with what a pattern finds replaced",
+    lambda text, pattern, by: compile_search(pattern).replace(text, by),
+    "with what a pattern finds replaced; $1 stands for its first group",
 )
+add(
+    "REGEXP_SPLIT_TO_ARRAY",
+    (2, 2, "t"),
+    array_of(STRING),
+    _split_by,
+    "the parts of a text between what a pattern finds",
+)
+#: Which argument of a function is a regular expression.
+PATTERN_ARGUMENT = {
+    "REGEXP_EXTRACT": 0,
+    "REGEXP_EXTRACT_ALL": 0,
+    "REGEXP_REPLACE": 1,
+    "REGEXP_SPLIT_TO_ARRAY": 1,
+}
 add("CHR", (1, 1, "w"), STRING, lambda code: chr(int(code)), "the character of a number")
 add("MD5", (1, 1, "t"), STRING, lambda text: hashlib.md5(text.encode()).hexdigest(), "the checksum of a text")
 

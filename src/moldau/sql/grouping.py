@@ -19,7 +19,6 @@ from moldau.sql.relations import WINDOW_COLUMNS, KeyPart, Relation, place_column
 from moldau.sql.statements import ColumnDefinition, Query, Window
 from moldau.sql.types import SqlType, bounded
 from moldau.streams import (
-    EmitStrategy,
     Grouped,
     Materialized,
     Serdes,
@@ -217,16 +216,15 @@ def _windowed(
     query: Query, window: Window, groups: Any, all_of: _Aggregation, materialized: Materialized
 ) -> Any:
     windowed = groups.windowed_by(_windows(window))
-    # A store of sessions forgets them when they close, before a jump in time could still give them out: Kafka
-    # Streams' own trap. What is suppressed until then is not forgotten.
-    is_suppressed = query.emit == "FINAL" and window.kind == "SESSION"
-    if query.emit == "FINAL" and not is_suppressed:
-        windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
     if window.retention_ms is not None:
         materialized = materialized.with_retention(window.retention_ms)
     merger = all_of.merge if window.kind == "SESSION" else None
     table = windowed.aggregate(all_of.start, all_of.add, materialized, merger=merger)
-    return table.suppress(Suppressed.until_window_closes()) if is_suppressed else table
+    if query.emit != "FINAL":
+        return table
+    # As ksqlDB does it. On window close a store may have forgotten what closes, after a jump in time: Kafka
+    # Streams' own trap. What is suppressed until then is not forgotten.
+    return table.suppress(Suppressed.until_window_closes())
 
 
 def _windows(window: Window) -> Any:

@@ -2,6 +2,7 @@
 
 import pytest
 
+import moldau.sql
 from moldau.sql.errors import SqlError
 from moldau.sql.running.blocking import sql
 from moldau.testing import Broker
@@ -18,6 +19,7 @@ def test_rows_of_the_last_statement() -> None:
         assert made == [{"message": "Stream S created"}]
         rows = sql("INSERT INTO s VALUES ('a', 1), ('b', 2); SELECT * FROM s", servers)
         assert rows == [{"K": "a", "V": 1}, {"K": "b", "V": 2}]
+        assert moldau.sql("SELECT v FROM s WHERE k = 'b'", servers) == [{"V": 2}]  # type: ignore[operator]
         earliest = "SET 'auto.offset.reset' = 'earliest'; SELECT k FROM s EMIT CHANGES LIMIT 1"
         assert sql(earliest, servers) == [{"K": "a"}]
         with pytest.raises(SqlError, match="need a LIMIT"):

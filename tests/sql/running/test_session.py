@@ -2,15 +2,21 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from moldau.client import Admin, Cluster
+from moldau.client import Admin, Cluster, NewTopic, TopicPartition
 from moldau.client.admin.descriptions import ConfigResource, ResourceType
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
 from moldau.sql.errors import SqlError
+from moldau.sql.running import looking
 from moldau.sql.running.session import Flow, Message, Session, Table
+from moldau.sql.running.statement_log import StatementLog
 from moldau.testing import Broker
 
 CLICKS = (
@@ -25,12 +31,16 @@ class Runner:
 
     def __init__(self) -> None:
         self.running: dict[str, str] = {}
+        self.forgotten: list[str] = []
 
     async def start(self, query_id: str, program: str) -> None:
         self.running[query_id] = program
 
     async def stop(self, query_id: str) -> None:
         self.running.pop(query_id, None)
+
+    async def forget(self, query_id: str) -> None:
+        self.forgotten.append(query_id)
 
     async def states(self) -> dict[str, str]:
         return dict.fromkeys(self.running, "running")
@@ -106,6 +116,29 @@ def test_from_a_topic_to_rows(broker: Broker) -> None:
     work_on(broker, write, read, follow)
 
 
+def test_rows_are_worked_out_beside_the_event_loop(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one statement makes of its records holds up nobody else's."""
+    loop_thread, seen = threading.get_ident(), set()
+    original = looking._outputs
+
+    def noted(driver: Any, record: Any) -> Any:
+        seen.add(threading.get_ident())
+        return original(driver, record)
+
+    monkeypatch.setattr(looking, "_outputs", noted)
+
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, f"{CLICKS} SET 'auto.offset.reset' = 'earliest'")
+        await results(session, "INSERT INTO clicks VALUES ('ann', LPAD('!', 60, 'a'), 1)")
+        for emit in ("", "EMIT CHANGES LIMIT 1"):
+            found = await rows(session, f"SELECT REGEXP_EXTRACT('(a+)+$', page) AS x FROM clicks {emit}")
+            assert found == [(None,)]
+
+    work_on(broker, work)
+    assert seen
+    assert loop_thread not in seen
+
+
 @pytest.mark.slow
 def test_queries_that_are_kept(broker: Broker) -> None:
     async def start(session: Session, runner: Runner) -> None:
@@ -133,6 +166,7 @@ def test_queries_that_are_kept(broker: Broker) -> None:
             await results(session, "DROP STREAM clicks")
         (explained,) = await results(session, "EXPLAIN CTAS_COUNTS_2")
         assert "Sub-topology: 1" in explained.text
+        assert "▶ CTAS_COUNTS" in explained.text or "▶ clicks" in explained.text
         extended = dict(await rows(session, "DESCRIBE counts EXTENDED"))
         assert (extended["— written by"], extended["PAGE"]) == (
             "CTAS_COUNTS_2",
@@ -179,6 +213,55 @@ def test_a_query_is_replaced_in_place(broker: Broker) -> None:
         assert ("MS", "BIGINT") in await rows(session, "DESCRIBE slow")
 
     work_on(broker, replace, later)
+
+
+def test_a_query_that_ends_leaves_nothing_behind_but_its_results(broker: Broker) -> None:
+    state = ["CTAS_COUNTS_2-tasks-0-changelog", "CTAS_COUNTS_2-counts-repartition"]
+
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, f"{CLICKS} {COUNTS}")
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            admin, groups = Admin(cluster), Groups(cluster)
+            others = ["CTAS_COUNTS_21-tasks-0-changelog", "CTAS_COUNTS_2-mine"]
+            await admin.create_topics([NewTopic(name, num_partitions=1) for name in [*state, *others]])
+            for group in ("CTAS_COUNTS_2", "CTAS_COUNTS_21"):
+                await groups.commit(group, {TopicPartition("clicks", 0): CommittedOffset(0)})
+            await results(session, "PAUSE CTAS_COUNTS_2")
+            assert set(state) <= set(await admin.list_topics())
+            (said,) = await results(session, "TERMINATE CTAS_COUNTS_2")
+            assert said.text == (
+                "Query CTAS_COUNTS_2 terminated; deleted its state (topics CTAS_COUNTS_2-counts-repartition,"
+                " CTAS_COUNTS_2-tasks-0-changelog), its group and its checkpoint"
+            )
+            there = set(await admin.list_topics())
+            assert there >= {"COUNTS", "clicks", *others}
+            assert not there & set(state)
+            assert [each.group_id for each in await groups.list()] == ["CTAS_COUNTS_21"]
+        assert runner.forgotten == ["CTAS_COUNTS_2"]
+        (said,) = await results(session, "DROP TABLE counts")
+        assert said == Message("Table COUNTS dropped")
+        await results(session, COUNTS)
+        (said,) = await results(session, "DROP TABLE counts")
+        assert said.text.splitlines()[1] == "Table COUNTS dropped"
+        assert len(runner.forgotten) == 2
+
+    work_on(broker, work)
+
+
+def test_an_id_that_somebody_wrote_into_the_log_deletes_nothing_of_others(broker: Broker) -> None:
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, f"{CLICKS} {COUNTS}")
+        (query,) = [each for each in session.kept() if each.query_id is not None]
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            await Admin(cluster).create_topics([NewTopic("word_count-tasks-0-changelog", num_partitions=1)])
+            await StatementLog(cluster).write(replace(query, query_id="word_count"))
+            await session.refresh()
+            (said,) = await results(session, "TERMINATE ALL")
+            assert said.text.endswith("nothing of it was deleted, as no query has such an id")
+            assert "word_count-tasks-0-changelog" in await Admin(cluster).list_topics()
+        assert runner.forgotten == []
+
+    work_on(broker, work)
 
 
 def test_a_query_that_is_made_again_does_not_find_the_state_of_the_old_one(broker: Broker) -> None:

@@ -1,10 +1,13 @@
 """A query that is kept: from CREATE over HTTP to a process on a real Spark, replaced in place, and ended."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.client import Cluster
+from moldau.client.groups.groups import Groups
 from moldau.sql.running.query_processes import QueryProcesses
 from moldau.sql.server.server import ServerOptions
 from moldau.testing import Broker
@@ -24,6 +27,14 @@ SLOWER = "CREATE OR REPLACE STREAM slow AS SELECT user, ms FROM clicks WHERE ms 
 def rows(server: RunningServer) -> list[Any]:
     answer = server.http.post("/query-stream", json={"sql": "SELECT user, ms FROM slow;"})
     return [each for each in answer.text.splitlines() if each.startswith("[")]
+
+
+def groups(broker: Broker) -> set[str]:
+    async def found() -> set[str]:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            return {each.group_id for each in await Groups(cluster).list()}
+
+    return asyncio.run(found())
 
 
 @pytest.mark.timeout(1200)
@@ -49,4 +60,7 @@ def test_a_query_on_spark(broker: Broker, tmp_path: Path) -> None:
             )
         finally:
             server.ksql(f"TERMINATE {query_id};")
+    assert {each for each in broker.topics() if not each.startswith("_")} == {"clicks", "SLOW"}
+    assert query_id not in groups(broker)
+    assert [each for each in tmp_path.rglob("*") if query_id in each.name] == []
     broker.reset()

@@ -13,6 +13,7 @@ from moldau.streams import (
     KEY,
     VALUE,
     SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     StreamsError,
     TestDriver,
@@ -91,6 +92,21 @@ def hopping(builder: StreamsBuilder) -> None:
     grouped.aggregate(tuple, lambda k, v, a: (*a, v)[-3:], "s").to_stream().to("out")
 
 
+def visits(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(5, 12)
+    builder.stream("in").group_by_key().windowed_by(windows).count("s").to_stream().to("out")
+
+
+def pages(builder: StreamsBuilder) -> None:
+    """Twice, so that two operators stand behind what is taken back."""
+    windows = SessionWindows.of_inactivity_gap_with_no_grace(9)
+    visits = builder.stream("in").group_by_key().windowed_by(windows)
+    pages = visits.aggregate(tuple, lambda k, v, a: (*a, v), "s", merger=lambda k, a, b: (*a, *b))
+    stream = pages.map_values(len).to_stream(lambda window, value: window.key)
+    stream.filter(VALUE.is_not_null()).to("out")
+    stream.filter(VALUE.is_not_null()).group_by_key().reduce(max, "longest").to_stream().to("longest")
+
+
 def two_ways(builder: StreamsBuilder) -> None:
     stream = builder.stream("in")
     stream.flat_map_values(lambda v: [v, v + 1]).to("out")
@@ -98,7 +114,7 @@ def two_ways(builder: StreamsBuilder) -> None:
     stream.join(builder.table("t", "T"), lambda one, other: one + other).to("joined")
 
 
-PROGRAMS = [count, total, smallest, tumbling, hopping, two_ways]
+PROGRAMS = [count, total, smallest, tumbling, hopping, visits, pages, two_ways]
 
 
 @pytest.mark.slow
@@ -139,12 +155,12 @@ def test_columns_give_what_records_give(
 
 def test_what_a_loop_cannot_do_goes_record_by_record() -> None:
     builder = StreamsBuilder()
-    windows = SessionWindows.of_inactivity_gap_with_no_grace(5)
+    windows = SlidingWindows.of_time_difference_with_no_grace(5)
     builder.stream("in").group_by_key().windowed_by(windows).count("s").to_stream().to("out")
     task = Task(builder.build())
     assert task.fused_topics() == set()
     results = task.process_columns("in", Columns(["a", "a"], [1, 1], [0, 3]))
-    assert results["out"].values == [1, None, 2]
+    assert results["out"].values == [1, 1, 2]
 
 
 def test_a_function_that_raises_stops_the_batch() -> None:

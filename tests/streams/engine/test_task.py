@@ -94,9 +94,9 @@ def test_counts_of_many_tasks_are_those_of_one(seed: int) -> None:
         driver.pipe_input("lines", None, line, time)
         cluster.send("lines", None, line, time)
     cluster.run()
-    counts = {key: row.value for key, row in cluster.rows("counts").items()}
+    counts = {key: row[0] for key, row in cluster.rows("counts").items()}
     assert counts == driver.rows("counts")
-    totals = {key: row.value for key, row in cluster.rows("words-with-count").items() if row.value}
+    totals = {key: row[0] for key, row in cluster.rows("words-with-count").items() if row[0]}
     assert totals == {key: value for key, value in driver.rows("words-with-count").items() if value}
 
 

@@ -68,6 +68,28 @@ def test_state_is_kept_in_memory_and_in_the_topic(broker: Broker) -> None:
     assert saved.state.stores["counts"].rows["a"][0] == 4
 
 
+def test_only_the_last_update_of_a_batch_where_that_is_wanted(broker: Broker) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", TEXTS)
+    to = Produced.with_(Serdes.string(), Serdes.long())
+    stream.group_by_key().count("counts").to_stream().filter(lambda count: count != 4).to("out", to)
+    stream.map_values(int).to("plain", to)
+    broker.create_topic("in", 1)
+    options = StreamsOptions(broker.bootstrap_servers, updates="last")
+    application = prepared(program_of(builder, "counting"), "app", options, 1)
+    for key in "aababa":
+        broker.produce("in", "7", key=key)
+    worker = Worker()
+    first = ended(application, worker.run(order(application, {"in": 0}, {"in": 5})), commit=True)
+    ended(application, worker.run(order(application, {"in": 5}, {"in": 6})), commit=True)
+    assert values(broker, application) == [3, 2]  # the fourth of a does not pass
+    assert first.counts.records_out == 2 + 5
+    assert len(broker.records("plain", 0)) == 6
+    saved = read_state(application, 0, 0)
+    assert saved is not None
+    assert saved.state.stores["counts"].rows["a"][0] == 4
+
+
 def test_a_batch_that_was_not_decided_is_done_again(broker: Broker) -> None:
     application = counting(broker)
     for _ in range(3):

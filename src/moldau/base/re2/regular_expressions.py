@@ -57,22 +57,37 @@ class Repeat(NamedTuple):
     least: int
     #: None for as often as one likes.
     most: int | None
+    #: Whether a search takes as few as will do. For a match of the whole text that is all the same.
+    is_lazy: bool = False
 
 
-Node = Characters | Edge | Sequence | Choice | Repeat
+class Group(NamedTuple):
+    """A part whose place a search remembers."""
+
+    part: "Node"
+    number: int
+
+
+Node = Characters | Edge | Sequence | Choice | Repeat | Group
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
-class _Reader:
+class Reader:
+    """Reads an expression; afterwards ``groups`` and ``names`` say what its groups are."""
+
     def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            raise BadExpression("expression too large")
         self.text = text
         self.position = 0
         #: The flags that hold: i (case does not matter), s (a point is a newline too), m (lines have edges).
         self.flags: frozenset[str] = frozenset()
         self.depth = 0
-        self.names: set[str] = set()
+        self.groups = 0
+        #: The numbers of groups that have a name.
+        self.names: dict[str, int] = {}
 
     def read(self) -> Node:
         node = self._choice()
@@ -116,16 +131,18 @@ class _Reader:
             repeated = True
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
-    def _repetition(self) -> tuple[int, int | None] | None:
+    def _repetition(self) -> tuple[int, int | None, bool] | None:
         character = self.text[self.position]
         bounds: tuple[int, int | None] | None = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(character)
         if bounds is not None:
             self.position += 1
         elif character == "{":
             bounds = self._counts()
-        if bounds is not None and self._starts("?"):
-            self.position += 1  # the shortest match is a match all the same
-        return bounds
+        if bounds is None:
+            return None
+        is_short = self._starts("?")
+        self.position += is_short
+        return *bounds, is_short != ("U" in self.flags)
 
     def _counts(self) -> tuple[int, int | None] | None:
         """``{2}``, ``{2,}`` or ``{2,5}``; anything else is a brace like any other character."""
@@ -167,10 +184,12 @@ class _Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise BadExpression("expression nests too deeply")
-        flags = self.flags
+        flags, number = self.flags, None
         if self._starts("?P<") or self._starts("?<"):
-            self._name()
-        elif self._starts("?") and not self._flags():
+            number = self._name()
+        elif not self._starts("?"):
+            number = self._next_group()
+        elif not self._flags():
             self.depth -= 1
             return []  # flags for the rest of the group around it; a repetition is of what stands before
         node = self._choice()
@@ -179,9 +198,13 @@ class _Reader:
         self.position += 1
         self.flags = flags
         self.depth -= 1
-        return [node]
+        return [node if number is None else Group(node, number)]
 
-    def _name(self) -> None:
+    def _next_group(self) -> int:
+        self.groups += 1
+        return self.groups
+
+    def _name(self) -> int:
         start = self.text.index("<", self.position) + 1
         end = self.text.find(">", start)
         name = self.text[start : max(end, start)]
@@ -189,8 +212,9 @@ class _Reader:
             raise BadExpression("invalid named capture")
         if name in self.names:
             raise BadExpression("duplicate capture group name")
-        self.names.add(name)
+        self.names[name] = number = self._next_group()
         self.position = end + 1
+        return number
 
     def _flags(self) -> bool:
         """Reads ``?i-s:`` or ``?i)``; True when a group follows."""
@@ -388,6 +412,8 @@ class Program:
         elif isinstance(node, Choice):
             for option in node.options:
                 self._build(option, start, end)
+        elif isinstance(node, Group):
+            self._build(node.part, start, end)
         else:
             self._build_repeat(node, start, end)
 
@@ -423,8 +449,7 @@ class Program:
         found = self._kinds.get(character)
         if found is None:
             sets = sum(1 << number for each, number in self._sets.items() if character in each)
-            side = _NEWLINE if character == "\n" else _IN_WORD if character in PERL["w"] else _OTHER
-            found = Kind(side, sets)
+            found = Kind(side_of(character), sets)
             if len(self._kinds) < MAX_REMEMBERED:
                 self._kinds[character] = found
         return found
@@ -444,13 +469,20 @@ class Program:
         reached, todo = set(states), list(states)
         while todo:
             for condition, state in self._free[todo.pop()]:
-                if state not in reached and (condition is None or _holds(condition, before, after)):
+                if state not in reached and (condition is None or holds(condition, before, after)):
                     reached.add(state)
                     todo.append(state)
         return reached
 
 
-def _holds(condition: str, before: str, after: str) -> bool:
+def side_of(character: str) -> str:
+    """What edges see of a character; an empty text is where the text ends."""
+    if not character:
+        return _NOTHING
+    return _NEWLINE if character == "\n" else _IN_WORD if character in PERL["w"] else _OTHER
+
+
+def holds(condition: str, before: str, after: str) -> bool:
     if condition == "begin":
         return before == _NOTHING
     if condition == "end":
@@ -465,6 +497,4 @@ def _holds(condition: str, before: str, after: str) -> bool:
 @lru_cache(maxsize=256)
 def compile_expression(text: str) -> Program:
     """The program of an expression; BadExpression when it is none."""
-    if len(text) > MAX_LENGTH:
-        raise BadExpression("expression too large")
-    return Program(_Reader(text).read())
+    return Program(Reader(text).read())

@@ -65,12 +65,16 @@ class QueryGroup:
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits the progress of the query; joins the group first where that is needed."""
+        self._loop.run(self.show(offsets))
+
+    async def show(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """``commit`` on the loop. A group that forms keeps its first member waiting for three seconds."""
         news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not news:
             return
         self._records += sum(max(o - self._committed.get(tp, o), 0) for tp, o in news.items())
         try:
-            self._loop.run(self._commit(news, sorted({tp.topic for tp in offsets})))
+            await self._commit(news, sorted({tp.topic for tp in offsets}))
         except KafkaError as error:
             log.warning("group %s does not show the query's progress: %s", self._group_id, error)
             return

@@ -35,6 +35,8 @@ class QueryStatus:
     input_rows_per_second: float | None = None
     processed_rows_per_second: float | None = None
     batch_duration_ms: int | None = None
+    #: From the time of the newest record of the last batch to when its result was there; streams only.
+    latency_ms: int | None = None
     #: Records that wait, by topic, one entry for each source.
     lag: tuple[Mapping[str, int], ...] = ()
     watermark: str | None = None

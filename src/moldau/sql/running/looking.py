@@ -5,12 +5,13 @@ partition in its own order, as a task of Kafka Streams does.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
 from moldau.client.consumer.consumer import at_offset
-from moldau.client.consumer.fetched import ConsumerRecord
+from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
 from moldau.sql.errors import SqlError
 from moldau.sql.planner import RESULT_TOPIC, Plan
 from moldau.streams import TestDriver
@@ -43,25 +44,44 @@ def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     return (each for each in produced if each.topic == RESULT_TOPIC)
 
 
-async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
+def _rows(driver: TestDriver, batch: FetchedBatch, ended: asyncio.Event) -> list[SqlRow]:
+    found: list[SqlRow] = []
+    for record in batch.consumer_records():
+        if ended.is_set():
+            break  # nobody waits for the rows any more
+        found += [each.value for each in _outputs(driver, record) if each.value is not None]
+    return found
+
+
+async def what_is_there(
+    cluster: Cluster,
+    plan: Plan,
+    as_of_ms: int | None = None,
+    on_read: Callable[[int, int], None] = lambda read, total: None,
+) -> list[SqlRow]:
     """The rows over what the topics have now, or had until a moment."""
     partitions = await _partitions(cluster, plan)
     kept: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in partitions}
-    count = 0
+    count = read = 0
     async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+        firsts = await consumer.offsets_of(dict.fromkeys(partitions, BEGINNING))
         ends = await consumer.offsets_of(dict.fromkeys(partitions, END))
+        total = sum(ends.values()) - sum(firsts.values())
         await consumer.assign(dict.fromkeys(partitions, BEGINNING))
         async for batch in consumer.batches(until=ends):
             own, end = kept[batch.topic_partition], ends[batch.topic_partition]
             for record in batch.consumer_records():
+                read += 1
                 if record.offset < end and (as_of_ms is None or record.timestamp <= as_of_ms):
                     own.append(record)
                     count += 1
+            on_read(min(read, total), total)
             if count > MOST_RECORDS:
                 raise SqlError(
                     f"More than {MOST_RECORDS} records are too many to look at from here: "
                     "keep the result with CREATE TABLE … AS SELECT, which runs on Spark."
                 )
+    on_read(total, total)  # offsets that have no record are no records that wait
     # A server answers others meanwhile.
     return await asyncio.to_thread(run_over, plan, by_time(kept.values()))
 
@@ -71,8 +91,9 @@ async def what_comes(
 ) -> AsyncIterator[SqlRow | None]:
     """Rows for ever; None now and then while none comes, so that the caller can look around."""
     partitions = await _partitions(cluster, plan)
-    start = BEGINNING if from_beginning else END
-    with TestDriver(plan.topology, decoding_errors="continue") as driver:
+    start, ended = BEGINNING if from_beginning else END, asyncio.Event()
+    with TestDriver(plan.topology, decoding_errors="continue") as driver, ExitStack() as stack:
+        stack.callback(ended.set)
         async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
             await consumer.assign(dict.fromkeys(partitions, start))
             while True:
@@ -80,10 +101,9 @@ async def what_comes(
                 if batch is None:
                     yield None
                     continue
-                for record in batch.consumer_records():
-                    for output in _outputs(driver, record):
-                        if output.value is not None:
-                            yield output.value
+                # What functions make of a record may take its time; a server answers others meanwhile.
+                for row in await asyncio.to_thread(_rows, driver, batch, ended):
+                    yield row
 
 
 async def _partitions(cluster: Cluster, plan: Plan) -> list[TopicPartition]:

@@ -9,9 +9,11 @@ and comes from a topic that others may write to: one that has more than letters,
 import asyncio
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from moldau.sql.errors import SqlError
 
@@ -22,6 +24,20 @@ def _checked(query_id: str) -> str:
     if _ID.fullmatch(query_id) is None:
         raise SqlError(f"{query_id!r} is no id of a query.")
     return query_id
+
+
+class QueryRunner(Protocol):
+    """Where queries that are kept run: programs of ``moldau streams``, each under its id."""
+
+    async def start(self, query_id: str, program: str) -> None: ...
+    async def stop(self, query_id: str) -> None: ...
+    async def forget(self, query_id: str) -> None:
+        """Removes what it has of one that was stopped for good."""
+        ...
+
+    async def states(self) -> Mapping[str, str]:
+        """What became of each: ``running``, ``starting``, ``stopped``, ``failed`` or ``died``."""
+        ...
 
 
 class QueryProcesses:
@@ -57,6 +73,16 @@ class QueryProcesses:
 
     async def stop(self, query_id: str) -> None:
         await self._streams("stop", _checked(query_id), may_fail="does not run")
+
+    async def forget(self, query_id: str) -> None:
+        """Its checkpoint, its log and its file."""
+        from moldau.pipelines.directory import PipelineDirectory
+
+        directory = PipelineDirectory(self._home, _checked(query_id))
+        if directory.is_running():
+            raise SqlError(f"{query_id} still runs")
+        await asyncio.to_thread(shutil.rmtree, directory.path, ignore_errors=True)
+        (self._home / "sql" / f"{query_id}.py").unlink(missing_ok=True)
 
     async def states(self) -> Mapping[str, str]:
         from moldau.pipelines.directory import known_pipelines

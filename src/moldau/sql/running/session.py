@@ -3,10 +3,11 @@
 Invariant: a statement that fails changes nothing; what it made lasts in the statement log before the answer.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.client import Admin, Cluster, KafkaError, NewTopic
 from moldau.sql.aggregates import AGGREGATES
@@ -28,7 +29,9 @@ from moldau.sql.running.dependents import (
     writers,
 )
 from moldau.sql.running.inserting import encoded_rows, rows_of, send_rows
+from moldau.sql.running.leftovers import clear_away, forget_schema
 from moldau.sql.running.looking import SqlRow, last_records, what_comes, what_is_there
+from moldau.sql.running.query_processes import QueryRunner
 from moldau.sql.running.statement_log import Kept, StatementLog
 from moldau.sql.running.upgrades import dry_run, upgrade_of
 from moldau.sql.statements import (
@@ -48,6 +51,7 @@ from moldau.sql.statements import (
 )
 from moldau.sql.types import to_json
 from moldau.sql.user_functions import load_functions
+from moldau.streams.topology.pictures import text_picture
 
 #: A name in quotes may have any character; the id that is made of it is the name of a file and of a process.
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]")
@@ -84,16 +88,6 @@ class Flow:
 Result = Message | Table | Flow
 
 
-class QueryRunner(Protocol):
-    """Where queries that are kept run: programs of ``moldau streams``, each under its id."""
-
-    async def start(self, query_id: str, program: str) -> None: ...
-    async def stop(self, query_id: str) -> None: ...
-    async def states(self) -> Mapping[str, str]:
-        """What became of each: ``running``, ``starting``, ``stopped``, ``failed`` or ``died``."""
-        ...
-
-
 class Session:
     """One person's statements: ``async with Session(cluster) as session``."""
 
@@ -114,6 +108,8 @@ class Session:
         self._kept: dict[str, Kept] = {}
         self.catalogue = Catalogue()
         self.properties = dict(DEFAULTS)
+        #: Told how many records a SELECT has read, and of how many, while it reads.
+        self.on_read: Callable[[int, int], None] = lambda read, total: None
 
     async def __aenter__(self) -> "Session":
         load_functions(self._functions)
@@ -183,9 +179,8 @@ class Session:
         """The rows of a SELECT that was planned."""
         names = tuple(each.name for each in plan.columns)
         if query.emit is None:
-            rows = await what_is_there(self._cluster, plan, query.as_of_ms)
-            found = tuple(_cells(row, names) for row in rows)
-            return Table(names, found if query.limit is None else found[: query.limit])
+            rows = await what_is_there(self._cluster, plan, query.as_of_ms, self.on_read)
+            return Table(names, await asyncio.to_thread(_table, rows[: query.limit], names))
         if query.as_of_ms is not None:
             raise SqlError("AS OF looks at what was there; it does not go with EMIT.")
         from_beginning = properties.get(_RESET, DEFAULTS[_RESET]) == "earliest"
@@ -208,7 +203,7 @@ class Session:
 
     async def _insert(self, statement: InsertValues) -> Result:
         source = self.catalogue.find(statement.name)
-        return await self.insert(source.name, rows_of(statement, source))
+        return await self.insert(source.name, await asyncio.to_thread(rows_of, statement, source))
 
     async def insert(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Message:
         """Writes rows, each by the names of its columns."""
@@ -283,14 +278,16 @@ class Session:
         if known is None:
             return Message(f"{statement.name} does not exist")
         check_unused(self.kept(), known.name)
+        said = []
         if known.name in self._kept and self._kept[known.name].query_id is not None:
-            await self._end(self._kept[known.name])
+            said.append(await self._end(self._kept[known.name]))
         await self._log.remove(known.name)
         self._kept.pop(known.name, None)
         self.catalogue = following
         if statement.delete_topic:
             await Admin(self._cluster).delete_topics([known.topic])
-        return Message(f"{known.kind.capitalize()} {known.name} dropped")
+            said.append(await asyncio.to_thread(forget_schema, self._registry, known))
+        return Message("\n".join([*filter(None, said), f"{known.kind.capitalize()} {known.name} dropped"]))
 
     # --- queries that are kept ----------------------------------------------------------------------
 
@@ -344,7 +341,8 @@ class Session:
         plans = [self.plan(each.query) for each in (old, statement)]
         topics = dict.fromkeys(topic for plan in plans for topic in plan.topics)
         records = await last_records(self._cluster, topics, _DRY_RUN_RECORDS)
-        lines += dry_run(old.query, statement.query, self.catalogue, records, self._registry).lines()
+        both = (old.query, statement.query)
+        lines += (await asyncio.to_thread(dry_run, *both, self.catalogue, records, self._registry)).lines()
         return Message("\n".join(lines))
 
     async def _insert_select(self, statement: InsertSelect) -> Result:
@@ -403,10 +401,10 @@ class Session:
         if not wanted:
             what = f"There is no query {statement.query_id}" if statement.query_id else "There are no queries"
             raise SqlError(f"{what}; SHOW QUERIES lists them.")
-        runner = self._needed_runner()
+        runner, said = self._needed_runner(), []
         for each in wanted:
             if statement.action == "TERMINATE":
-                await self._end(each)
+                said.append(await self._end(each))
                 continue
             assert each.query_id is not None
             if statement.action == "PAUSE":
@@ -415,18 +413,20 @@ class Session:
                 await self.start_query(each)
             state = "PAUSED" if statement.action == "PAUSE" else "RUNNING"
             await self._write(replace(each, state=state))
-        verb = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[statement.action]
-        return Message(", ".join(f"Query {each.query_id} {verb}" for each in wanted))
+            said.append(f"Query {each.query_id} {'paused' if state == 'PAUSED' else 'resumed'}")
+        return Message("\n".join(said))
 
-    async def _end(self, kept: Kept) -> None:
+    async def _end(self, kept: Kept) -> str:
         """The query ends for good; the stream or table that it wrote stays, as one that others write."""
         assert kept.query_id is not None
-        await self._needed_runner().stop(kept.query_id)
+        runner = self._needed_runner()
+        await runner.stop(kept.query_id)
         if kept.name == kept.query_id:
             await self._log.remove(kept.name)
             self._kept.pop(kept.name, None)
         else:
             await self._write(replace(kept, query_id=None, state="TERMINATED"))
+        return f"Query {kept.query_id} terminated; {await clear_away(self._cluster, runner, kept.query_id)}"
 
     def _needed_runner(self) -> QueryRunner:
         if self._runner is None:
@@ -498,15 +498,15 @@ class Session:
 
     def _explain(self, statement: Explain) -> Result:
         if statement.query is not None:
-            return Message(plan_query(statement.query, self.catalogue, self._registry).topology.describe())
+            return _drawn(plan_query(statement.query, self.catalogue, self._registry))
         kept = next((each for each in self.kept() if each.query_id == statement.query_id), None)
         if kept is None:
             raise SqlError(f"There is no query {statement.query_id}; SHOW QUERIES lists them.")
         query = parse_statement(kept.text)
         if isinstance(query, InsertSelect):
-            return Message(plan_insert(query, self.catalogue, self._registry).topology.describe())
+            return _drawn(plan_insert(query, self.catalogue, self._registry))
         assert isinstance(query, CreateAs)
-        return Message(plan_create(query, self.catalogue, self._registry)[0].topology.describe())
+        return _drawn(plan_create(query, self.catalogue, self._registry)[0])
 
     def _set(self, statement: SetProperty) -> Result:
         if statement.name not in DEFAULTS:
@@ -544,6 +544,11 @@ class Session:
         self._kept[kept.name] = kept
 
 
+def _drawn(plan: Plan) -> Message:
+    """The picture, and Kafka's text."""
+    return Message("\n".join([*text_picture(plan.topology), "", plan.topology.describe()]))
+
+
 def _topic_configs(source: Source) -> dict[str, str | None]:
     found: dict[str, str | None] = (
         {"cleanup.policy": "compact"} if source.kind == "TABLE" and source.window is None else {}
@@ -551,6 +556,10 @@ def _topic_configs(source: Source) -> dict[str, str | None]:
     if source.retention_ms is not None:
         found["retention.ms"] = str(source.retention_ms)
     return found
+
+
+def _table(rows: Sequence[SqlRow], names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(_cells(row, names) for row in rows)
 
 
 def _cells(row: SqlRow, names: Sequence[str]) -> tuple[Any, ...]:

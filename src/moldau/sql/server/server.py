@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from moldau.client import Cluster
 from moldau.client.transport.security import PLAINTEXT, Security
-from moldau.sql.running.session import QueryRunner
+from moldau.sql.running.query_processes import QueryRunner
 from moldau.sql.server.api import application
 from moldau.sql.server.service import SqlService
 from moldau.web.authentication import BasicAuthentication, anybody

@@ -17,7 +17,8 @@ from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse_statement, split
 from moldau.sql.planner import plan_create, plan_insert
 from moldau.sql.running.dependents import writers
-from moldau.sql.running.session import DEFAULTS, Message, QueryRunner, Session, Table
+from moldau.sql.running.query_processes import QueryRunner
+from moldau.sql.running.session import DEFAULTS, Message, Session, Table
 from moldau.sql.running.statement_log import Kept
 from moldau.sql.server import entities
 from moldau.sql.server.problems import NOT_YET, QUERY_ENDPOINT, StatementProblem

@@ -16,6 +16,7 @@ from moldau.streams.columns import Column
 from moldau.streams.engine.aggregates import StreamAggregate, StreamReduce
 from moldau.streams.engine.nodes import Node, PassThrough, Sink
 from moldau.streams.engine.records import Headers, Output, TimedValue, Windowed
+from moldau.streams.engine.sessions import SessionAggregate
 from moldau.streams.engine.stateless import (
     Filter,
     FlatMap,
@@ -122,6 +123,8 @@ class _Writer:
 
     def __init__(self, *, has_headers: bool) -> None:
         self._has_headers = has_headers
+        #: The variable that has the headers of what is sent on, or none.
+        self._headers = "headers"
         self._lines: list[str] = []
         self._names: dict[str, Any] = {"new": _NEW, "TimedValue": TimedValue, "Windowed": Windowed}
         #: The operator of each line, and the one that is being written.
@@ -227,7 +230,7 @@ class _Writer:
         self._setup.append(f"{out} = results[{node.topic!r}]")
         columns = {"keys": key, "values": value, "timestamps": timestamp}
         if self._has_headers:
-            columns["headers"] = "headers"
+            columns["headers"] = self._headers
         for column, what in columns.items():
             add = self._new_name(f"add_{column}")
             self._setup.append(f"{add} = {out}.{column}.append")
@@ -391,6 +394,62 @@ else:
             self._line(depth, line)
         self._children(node, window, new_value, newest, depth + 2)
 
+    def _sessions(self, node: SessionAggregate, key: str, value: str, timestamp: str, depth: int) -> None:
+        """Sessions that a record joins are taken back, then the merged one is sent, all without headers."""
+        if node.on_close or node.sends_old:
+            raise NotFusible("results on window close, or old values")
+        rows, _ = self._rows_of(node.store)
+        held, itself = self._constant(node.store, "store"), self._constant(node, "operator")
+        observed = self._new_name("observed")
+        self._setup.append(f"{observed} = {itself}.observed")
+        self._end.append(f"{itself}.observed = {observed}")
+        row, found, part, start, end = (
+            self._new_name(each) for each in ("row", "found", "part", "start", "end")
+        )
+        new_value, updates, window, sent, newest = (
+            self._new_name(each) for each in ("value", "updates", "window", "sent", "newest")
+        )
+        gap = node.gap_ms
+        is_count = getattr(node.aggregator, "is_count", False)
+        merged = (
+            f"{new_value} + {row}[{part}]"
+            if is_count
+            else f"{self._constant(node.merger, 'merger')}({key}, {new_value}, {row}[{part}])"
+        )
+        lines = f"""
+if {key} is None:
+    dropped += 1
+else:
+    if {timestamp} > {observed}:
+        {observed} = {timestamp}
+    {start} = {end} = {timestamp}
+    {new_value} = {"0" if is_count else f"{self._constant(node.initializer)}()"}
+    {row} = {rows}.get({key})
+    {found} = () if {row} is None else {held}.parts({row}, {timestamp} - {gap}, {timestamp} + {gap})
+    for {part} in {found}:
+        {new_value} = {merged}
+        if {part}[0] < {start}:
+            {start} = {part}[0]
+        if {part}[1] > {end}:
+            {end} = {part}[1]
+    if {end} < {observed} - {node.grace_ms + node.gap_ms}:
+        late += 1
+    else:
+        {updates} = []
+        if {found} and ({start} != {timestamp} or {end} != {timestamp}):
+            for {part} in {found}:
+                {held}.remove({key}, *{part})
+                {updates}.append((new(Windowed, ({key}, *{part})), None, {part}[1]))
+        {new_value} = {self._aggregated(node, key, value, new_value)}
+        {held}.put({key}, {start}, {end}, {new_value})
+        {updates}.append((new(Windowed, ({key}, {start}, {end})), {new_value}, {end}))
+        for {window}, {sent}, {newest} in {updates}:"""
+        for line in lines.strip().split("\n"):
+            self._line(depth, line)
+        outer, self._headers = self._headers, "()"
+        self._children(node, window, sent, newest, depth + 3)
+        self._headers = outer
+
     def _window_bounds(self, node: TimeWindowAggregate, timestamp: str, start: str) -> tuple[str, str]:
         """The starts of a record's windows, and the end of one; written out where they are on a grid."""
         windows = getattr(node.windows_for, "__self__", None)
@@ -449,5 +508,6 @@ _WRITERS: dict[type[Node], Callable[..., None]] = {
     StreamAggregate: _Writer._aggregate,
     StreamReduce: _Writer._reduce,
     TimeWindowAggregate: _Writer._windowed,
+    SessionAggregate: _Writer._sessions,
     StreamTableJoin: _Writer._stream_table_join,
 }

@@ -7,10 +7,12 @@ Invariant: a batch is decided once. What a query that died has left is ended bef
 one begins; a second driver of the same application fences the first.
 """
 
+import asyncio
 import logging
 import pickle
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,7 @@ from moldau.spark.write.exactly_once import Decisions
 from moldau.streams.engine.task import OnError
 from moldau.streams.errors import StreamsError
 from moldau.streams.runner.layout import laid_out, source_topics
-from moldau.streams.runner.orders import Application, Done
+from moldau.streams.runner.orders import Application, Done, Updates
 from moldau.streams.runner.programs import Program
 from moldau.streams.runner.source import APPLICATION, FORMAT, StreamsSource, packed
 from moldau.streams.runner.topics import ApplicationTopics
@@ -59,6 +61,8 @@ class StreamsOptions:
     partitions: int | None = None
     replication_factor: int | None = None
     in_memory: bool | None = None
+    #: ``last``: topics that get the rows of a table get the last one for each key of a batch only.
+    updates: Updates = "all"
 
     @property
     def cluster(self) -> ClusterOptions:
@@ -118,6 +122,7 @@ def prepared(program: Program, application_id: str, options: StreamsOptions, wor
         options.max_records,
         options.start_at,
         options.compression,
+        options.updates,
     )
 
 
@@ -140,6 +145,8 @@ class RunningApplication:
         self._clock = SystemClock()
         query = Query(name=application.application_id)
         self._group = QueryGroup(self._loop, application.application_id, query=query)
+        self._in_turn = asyncio.Lock()
+        self._showing: Future[None] | None = None
         self._decisions = self._loop.run(self._opened())
         #: How far the topics were taken by batches that are decided.
         self.seen: dict[TopicPartition, int] = self._committed()
@@ -190,9 +197,14 @@ class RunningApplication:
         self._loop.run(decide())
         self.seen |= positions
         self._count(batch_id, answers, self._clock.monotonic() - begun)
-        self._group.commit(self.seen)
+        self._showing = self._loop.submit(self._show())
         if self._on_batch is not None:
             self._on_batch(self.progress)
+
+    async def _show(self) -> None:
+        """What others see of the group: no batch waits for it."""
+        async with self._in_turn:
+            await self._group.show(dict(self.seen))
 
     def _count(self, batch_id: int, answers: Sequence[Done], seconds: float) -> None:
         progress = self.progress
@@ -218,6 +230,8 @@ class RunningApplication:
     def stop(self) -> None:
         if self.query is not None and self.query.isActive:
             self.query.stop()
+        if self._showing is not None:
+            self._showing.result()
         if self.progress.batches:
             self._group.commit(self.seen)  # once more, where the last time failed
         self._group.leave()

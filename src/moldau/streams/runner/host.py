@@ -14,6 +14,7 @@ import traceback
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 
+from moldau.base.allocator import collect_rarely
 from moldau.base.clock import SystemClock
 from moldau.streams.runner.orders import Done, Order
 from moldau.streams.runner.worker import Worker
@@ -52,6 +53,7 @@ def serve(path: str, parent: int) -> None:
     watch = threading.Thread(target=_watch, args=(path, parent, activity), daemon=True)
     watch.start()
     worker = Worker()
+    collect_rarely()  # rows of tasks are tuples without cycles, and many
     with Listener(path, "AF_UNIX", backlog=16) as listener:
         os.write(1, READY + b"\n")
         os.dup2(2, 1)  # whatever a program prints goes to the log

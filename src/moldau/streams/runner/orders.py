@@ -5,7 +5,7 @@ Invariant: plain values that travel; an order says everything that decides its r
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from moldau.base.names import TopicPartition
 from moldau.spark.options import ClusterOptions
@@ -14,6 +14,9 @@ from moldau.streams.engine.task import OnError
 from moldau.streams.runner.layout import Group, Layout
 from moldau.streams.runner.programs import Program
 from moldau.streams.runner.saved_state import Place
+
+#: Whether every update of a table is a result, or only the last one for each key of a batch.
+Updates = Literal["all", "last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Application:
     max_records: int = 1_000_000
     start_at: str = "earliest"
     compression: str = "none"
+    updates: Updates = "all"
 
     @property
     def query(self) -> str:

@@ -97,15 +97,21 @@ def _encoded_texts(values: Sequence[Any], topic: str) -> pa.Array:
 
 def _encoded_numbers(values: Sequence[Any], kind: str, serde: Any, topic: str) -> pa.Array:
     wanted = float if kind == ">f8" else int
-    if all(type(value) is wanted for value in values):
+    there = [value for value in values if value is not None]
+    if all(type(value) is wanted for value in there):
         try:
-            numbers = np.array(values, kind[1:] if wanted is float else np.int64)
-            if kind == ">i4" and len(values) and np.abs(numbers).max() > 2**31 - 1:
+            numbers = np.array(there, kind[1:] if wanted is float else np.int64)
+            if kind == ">i4" and len(there) and np.abs(numbers).max() > 2**31 - 1:
                 return _encoded(values, serde, topic)
             data = numbers.astype(kind).tobytes()
-            edges = np.arange(len(values) + 1, dtype=np.int32) * np.int32(int(kind[2:]))
+            known, bits = np.ones(len(values), np.int32), None
+            if len(there) < len(values):
+                known = np.fromiter((value is not None for value in values), np.int32, len(values))
+                bits = pa.py_buffer(np.packbits(known, bitorder="little"))
+            edges = np.zeros(len(values) + 1, np.int32)
+            np.cumsum(known * int(kind[2:]), out=edges[1:])
             return pa.Array.from_buffers(
-                pa.binary(), len(values), [None, pa.py_buffer(edges), pa.py_buffer(data)]
+                pa.binary(), len(values), [bits, pa.py_buffer(edges), pa.py_buffer(data)]
             )
         except OverflowError:
             pass

@@ -29,12 +29,7 @@ class ResetPlan:
 async def planned(cluster: Cluster, application_id: str, input_topics: list[str]) -> ResetPlan:
     """What would be done. Without names, every topic of the group that others write goes back."""
     plan = ResetPlan(application_id)
-    described = (await Groups(cluster).describe([application_id]))[application_id]
-    if not isinstance(described, KafkaError) and described.state not in ("Empty", "Dead"):
-        raise StreamsError(
-            f"application {application_id} runs (its group is {described.state}): stop it first with"
-            f" 'moldau streams stop {application_id}'"
-        )
+    await _check_ended(cluster, application_id)
     everything = await cluster.topics(None)
     plan.deleted_topics = sorted(t.name for t in everything if is_internal(application_id, t.name))
     try:
@@ -57,6 +52,27 @@ async def planned(cluster: Cluster, application_id: str, input_topics: list[str]
         assert isinstance(first, ListedOffset)
         plan.offsets[place] = (found.offset if isinstance(found, CommittedOffset) else None, first.offset)
     return plan
+
+
+async def _check_ended(cluster: Cluster, application_id: str) -> None:
+    described = (await Groups(cluster).describe([application_id]))[application_id]
+    if not isinstance(described, KafkaError) and described.state not in ("Empty", "Dead"):
+        raise StreamsError(
+            f"application {application_id} runs (its group is {described.state}): stop it first with"
+            f" 'moldau streams stop {application_id}'"
+        )
+
+
+async def remove(cluster: Cluster, application_id: str) -> list[str]:
+    """Deletes all that an application which ended for good has in the cluster: the topics, and the group."""
+    await _check_ended(cluster, application_id)
+    topics = [t.name for t in await cluster.topics(None) if is_internal(application_id, t.name)]
+    if topics:
+        raise_errors(await Admin(cluster).delete_topics(topics))
+    gone = (await Groups(cluster).delete([application_id]))[application_id]
+    if gone is not None and gone.code != ErrorCode.GROUP_ID_NOT_FOUND:
+        raise gone
+    return sorted(topics)
 
 
 async def carry_out(cluster: Cluster, plan: ResetPlan) -> None:

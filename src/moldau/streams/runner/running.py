@@ -121,6 +121,7 @@ class RunningProgram:
             batch_rows=progress.batch_records,
             processed_rows_per_second=round(progress.batch_records / seconds, 1) if seconds else None,
             batch_duration_ms=round(seconds * 1000) if seconds else None,
+            latency_ms=progress.latency_ms,
             lag=(self._lag,) if self._lag else (),
             late_rows=progress.reasons.get("late", 0),
             dropped=progress.reasons,

@@ -28,6 +28,7 @@ from moldau.streams.runner.layout import Group, full_name
 from moldau.streams.runner.orders import Application, Counts, TaskOrder, offsets_of
 from moldau.streams.runner.record_codecs import InternalSerde, Undecodable, decoder, encoder
 from moldau.streams.runner.saved_state import Saved
+from moldau.streams.topology.table_sinks import table_sinks
 from moldau.streams.topology.topology import SinkNode, SourceNode, Topology
 
 #: Values that are the engine's own, whatever serde the program has.
@@ -93,6 +94,9 @@ class StreamTask:
         self.records = 0
         self._results: dict[str, Results] = defaultdict(lambda: Results([], [], [], []))
         self._waiting = 0
+        #: Rows of tables that wait for the end of the batch, where only the last one for a key is sent.
+        self._last: dict[str, dict[Any, tuple[Any, int, Headers]]] = defaultdict(dict)
+        self._only_last = table_sinks(topology) if application.updates == "last" else frozenset()
 
     # --- a batch ------------------------------------------------------------------------------------
 
@@ -115,6 +119,7 @@ class StreamTask:
             self.task.advance_wall_clock(clock)
         self._collect()
         self._flush()
+        self._send_last()
         counts.dropped += self.task.counters.dropped - before
         counts.reasons = {
             reason: count - reasons.get(reason, 0)
@@ -307,6 +312,20 @@ class StreamTask:
             self._send(topic, each)
 
     def _send(self, topic: str, results: Results) -> None:
+        if topic in self._only_last:
+            headers = results.headers or [()] * len(results.keys)
+            rows = zip(results.values, results.timestamps, headers, strict=True)
+            self._last[topic].update(zip(results.keys, rows, strict=True))
+        else:
+            self._send_now(topic, results)
+
+    def _send_last(self) -> None:
+        last, self._last = self._last, defaultdict(dict)
+        for topic, rows in last.items():
+            values, timestamps, headers = map(list, zip(*rows.values(), strict=True))
+            self._send_now(topic, Results(list(rows), values, timestamps, headers))
+
+    def _send_now(self, topic: str, results: Results) -> None:
         sink = self._sinks.get(topic) or self._sinks[""]
         name = self._names.get(topic, topic)
         headers = _headers_array(results.headers) if any(results.headers) else None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from moldau.cli.commands.programs import pipeline_run
 from moldau.cli.commands.programs.pipeline import listed, query_row, remarks
 from moldau.cli.commands.programs.pipeline_run import find_file
 from moldau.cli.main import cli
@@ -217,3 +218,31 @@ def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineDirectory, tmp_p
     assert find_file("p", tmp_path / "home") == Path("/p.py")
     with pytest.raises(PipelineError):
         find_file("c", tmp_path / "home")
+
+
+STREAMS = (
+    "from moldau.streams import StreamsBuilder\nbuilder = StreamsBuilder()\nbuilder.stream('a').to('b')\n"
+)
+
+
+def test_a_program_of_streams_is_a_pipeline_too(pipeline: Run, home: PipelineDirectory) -> None:
+    said = pipeline("run", _file(f"from moldau.streams import Serdes\n{STREAMS}"), code=1).stderr
+    assert "127.0.0.1:1" in said
+    shown = pipeline("status", "p").stdout
+    assert "p: failed" in shown
+    assert [state["name"] for state in json.loads(pipeline("list", "--json").stdout)] == ["p"]
+    assert "moldau streams diff" in pipeline("run", "p.py", "--dry-run", code=2).stderr
+    assert "moldau streams reset p --home" in pipeline("run", "p", "--from-scratch", code=2).stderr
+
+
+def test_a_program_of_streams_in_the_background(
+    pipeline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(pipeline_run, "start", lambda kind, directory, command: started.append(command))
+    pipeline("run", _file(STREAMS), "--name", "q", "--detach", "--once", "--conf", "a=1")
+    (command,) = started
+    assert command[1:5] == ["-m", "moldau", "streams", "run"]
+    assert " ".join(command[5:]) == (
+        f"{tmp_path}/p.py --name q --home {tmp_path}/home --bootstrap-server 127.0.0.1:1 --once --conf a=1"
+    )

@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
-from moldau.cli.commands.programs.sql import _complete, sql
+from moldau.cli.commands.programs.sql import sql
 from moldau.testing import Broker
 
 CLICKS = (
@@ -31,13 +30,3 @@ def test_statements(tmp_path: Path) -> None:
         wrong = CliRunner().invoke(sql, ["-e", "SELECT nope FROM clicks", *servers])
         assert wrong.exit_code == 1
         assert "There is no column NOPE; there are PAGE" in wrong.output
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("sel", ["SELECT "]), ("tu", ["TUMBLING "]), ("zz", []), ("S", ["SELECT ", "STREAM "])],
-)
-def test_completion(text: str, words: list[str]) -> None:
-    assert [_complete(text, number) for number in range(len(words))] == words
-    if not words:
-        assert _complete(text, 0) is None

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import console, note, print_table
-from moldau.cli.running import PIPELINE, child_command, run_options, start, until_asked
+from moldau.cli.running import APPLICATION, PIPELINE, child_command, run_options, start, until_asked
 from moldau.cli.session import needs, pairs
 
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
     from moldau.pipelines.definitions import Pipeline
+    from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.running import RunningPipeline, RunOptions
 
 #: How often a line about each query is printed where there is no terminal.
@@ -55,7 +56,8 @@ home_option = click.option(
 def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> None:
     """Run the pipeline of a FILE of Python or SQL, or the one that was run before as NAME.
 
-    FILE may be the spec of a Spark Declarative Pipeline too (.yml), or a directory with spark-pipeline.yml.
+    FILE may be a program of 'moldau streams' too, or the spec of a Spark Declarative Pipeline (.yml), or a
+    directory with spark-pipeline.yml.
 
     \b
     Examples:
@@ -70,20 +72,21 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
     with _one_line(verbose):
         from moldau.pipelines.declarative import SUFFIXES, DeclaredPipeline, load_spec
         from moldau.pipelines.directory import PipelineDirectory, home_directory
-        from moldau.pipelines.files import load
+        from moldau.pipelines.files import StreamsProgram, load
 
         home = home_directory(given["home"])
         path, name = find_file(file, home), given["name"] or _known_name(file, home)
-        loaded = load_spec(path, name) if path.suffix in SUFFIXES else load(path, name)
+        try:
+            loaded = load_spec(path, name) if path.suffix in SUFFIXES else load(path, name)
+        except StreamsProgram:
+            _streams(path, name or path.stem, home, {**given, "dry_run": dry_run, "detach": detach})
+            return
         options = _run_options(given, home)
         if isinstance(loaded, DeclaredPipeline):
             _check_declared_options(given)
         if detach:
             directory = PipelineDirectory(home, loaded.name)
-            if directory.is_running():
-                with directory.running():  # raises an error that names the process which runs it
-                    pass
-            start(PIPELINE, directory, child_command(PIPELINE, loaded.path, loaded.name, home, given))
+            _detached(directory, child_command(PIPELINE, loaded.path, loaded.name, home, given))
         elif isinstance(loaded, DeclaredPipeline):
             _declared(loaded, options, dry_run)
         elif dry_run:
@@ -228,6 +231,38 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
         rate = "" if status.input_rows_per_second is None else f", {status.input_rows_per_second:.1f} rows/s"
         found.append(f"{status.name}: {status.state}, batch {status.batch_id}, {status.rows} rows{rate}{lag}")
     return found
+
+
+# In the background.
+
+
+def _detached(directory: "PipelineDirectory", command: list[str]) -> None:
+    if directory.is_running():
+        with directory.running():  # raises an error that names the process which runs it
+            pass
+    start(PIPELINE, directory, command)
+
+
+# A program of streams: it runs as 'moldau streams run' runs it, in the home of pipelines.
+
+
+def _streams(path: Path, name: str, home: Path, given: dict[str, Any]) -> None:
+    from moldau.cli.commands.programs import streams_run
+    from moldau.pipelines.directory import PipelineDirectory
+
+    if given["dry_run"]:
+        raise click.UsageError(f"a program of streams is tried with 'moldau streams diff {path} {path}'")
+    if given["from_scratch"]:
+        reset = f"moldau streams reset {name} --home {home}"
+        raise click.UsageError(f"'{reset}' lets a program of streams begin anew")
+    wanted = ("bootstrap_server", "master", "once", "conf", "options", "checkpoints", "metrics_port")
+    options = {each: given[each] for each in wanted}
+    if given["detach"]:
+        command = child_command(APPLICATION, path, name, home, options)
+        _detached(PipelineDirectory(home, name), command)
+    else:
+        context = click.get_current_context()
+        context.invoke(streams_run.run, file=str(path), name=name, home=str(home), **options)
 
 
 # Dry.

@@ -3,23 +3,18 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.output import echo, note, print_json_line, print_table
 from moldau.cli.session import bootstrap_server, connected, connection_options, json_option, needs, run
+from moldau.cli.sql_shell import ReadingBar, interruptible, only_looks, typed
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
     from moldau.sql.running.session import Result, Session
     from moldau.sql.server.client import RemoteSession
-
-_PROMPT = "sql> "
-_MORE = "...> "
-_HISTORY = Path.home() / ".moldau" / "sql_history"
-
 
 registry_option = click.option(
     "-r",
@@ -89,20 +84,15 @@ def sql(
     async def work(session: "Session | RemoteSession") -> None:
         if given is not None:
             await _run(session, given, as_json=as_json)
-            return
-        note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
-        for statements in _typed():
-            try:
-                if await _agreed(session, statements):
-                    await _run(session, statements, as_json=as_json)
-            except click.ClickException as error:
-                echo(f"Error: {error.message}", err=True)
+        else:
+            await _shell(session, as_json=as_json)
 
     async def work_here(cluster: "Cluster") -> None:
         runner = QueryProcesses(bootstrap_server(), home)
         with _plain_errors():
             session = Session(cluster, registry=schema_registry, runner=runner, functions=functions)
             await session.__aenter__()
+        session.on_read = ReadingBar()
         await work(session)
 
     if server is None:
@@ -118,6 +108,29 @@ def _given(text: str | None, file: Any) -> str | None:
     if text is not None or file is not None:
         return text if text is not None else str(file.read())
     return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+async def _shell(session: "Session | RemoteSession", *, as_json: bool) -> None:
+    note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
+    for statements in typed(lambda: _names(session)):
+        try:
+            if await _agreed(session, statements):
+                running = _run(session, statements, as_json=as_json)
+                await interruptible(running, may_end=only_looks(statements))
+        except click.ClickException as error:
+            echo(f"Error: {error.message}", err=True)
+
+
+def _names(session: "Session | RemoteSession") -> list[str]:
+    """What a session knows by name; a server is not asked for what it knows at every key."""
+    from moldau.sql.functions import FUNCTIONS
+    from moldau.sql.running.session import Session
+
+    if not isinstance(session, Session):
+        return list(FUNCTIONS)
+    sources = session.catalogue.sources.values()
+    columns = {each.name for source in sources for each in source.columns}
+    return [*FUNCTIONS, *session.catalogue.sources, *columns]
 
 
 async def _agreed(session: "Session | RemoteSession", text: str) -> bool:
@@ -176,100 +189,10 @@ async def _show(result: "Result", *, as_json: bool) -> None:
         case Flow(columns, coming):
             if not as_json:
                 echo("\t".join(columns))
-            try:
-                async for each in coming:
-                    if each is None:
-                        continue
-                    if as_json:
-                        print_json_line(dict(zip(columns, each, strict=True)))
-                    else:
-                        echo("\t".join("" if cell is None else str(cell) for cell in each))
-            except KeyboardInterrupt:
-                return
-
-
-def _typed() -> Iterator[str]:
-    """What a person types, up to a semicolon; with history and completion where the terminal can."""
-    try:
-        import readline
-
-        _HISTORY.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if _HISTORY.exists():
-            readline.read_history_file(_HISTORY)
-        readline.set_completer(_complete)
-        readline.parse_and_bind("tab: complete")
-    except (ImportError, OSError):
-        readline = None  # type: ignore[assignment]
-    lines: list[str] = []
-    try:
-        while True:
-            try:
-                line = input(_MORE if lines else _PROMPT)
-            except KeyboardInterrupt:
-                echo()
-                lines.clear()
-                continue
-            if not lines and line.strip().rstrip(";").lower() in ("exit", "quit"):
-                return
-            lines.append(line)
-            if line.rstrip().endswith(";"):
-                yield "\n".join(lines)
-                lines.clear()
-    except EOFError:
-        echo()
-    finally:
-        if readline is not None:
-            try:
-                readline.write_history_file(_HISTORY)
-            except OSError as error:
-                note(f"the history cannot be kept: {error}")
-
-
-_WORDS = [
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP",
-    "BY",
-    "HAVING",
-    "EMIT",
-    "CHANGES",
-    "FINAL",
-    "LIMIT",
-    "CREATE",
-    "STREAM",
-    "TABLE",
-    "AS",
-    "WITH",
-    "INSERT",
-    "INTO",
-    "VALUES",
-    "DROP",
-    "SHOW",
-    "STREAMS",
-    "TABLES",
-    "TOPICS",
-    "QUERIES",
-    "FUNCTIONS",
-    "DESCRIBE",
-    "EXPLAIN",
-    "TERMINATE",
-    "PAUSE",
-    "RESUME",
-    "PARTITION",
-    "WINDOW",
-    "TUMBLING",
-    "HOPPING",
-    "SESSION",
-    "JOIN",
-    "LEFT",
-    "WITHIN",
-    "KAFKA_TOPIC",
-    "VALUE_FORMAT",
-    "PARTITIONS",
-]
-
-
-def _complete(text: str, number: int) -> str | None:
-    found = [word for word in _WORDS if word.startswith(text.upper())]
-    return f"{found[number]} " if number < len(found) else None
+            async for each in coming:
+                if each is None:
+                    continue
+                if as_json:
+                    print_json_line(dict(zip(columns, each, strict=True)))
+                else:
+                    echo("\t".join("" if cell is None else str(cell) for cell in each))

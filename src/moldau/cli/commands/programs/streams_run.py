@@ -80,6 +80,13 @@ home_option = click.option(
 @click.option(
     "--changelogs", is_flag=True, help="Write tables to compacted topics that other tools can read."
 )
+@click.option(
+    "--updates",
+    type=click.Choice(["all", "last"]),
+    default="all",
+    show_default=True,
+    help="Whether each update of a table is a result, or the last one for each key of a batch.",
+)
 @click.option("--partitions", type=click.IntRange(min=1), help="Partitions of output topics that are made.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Of topics that are made.")
 @click.option("--compression", type=COMPRESSION, default="none")
@@ -144,6 +151,7 @@ def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
         given["compression"],
         given["partitions"],
         given["replication_factor"],
+        updates=given["updates"],
     )
     return RunSettings(
         streams,

@@ -6,6 +6,7 @@ Invariant: what waits leaves by time and then by the bytes of its key, whatever 
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from moldau.streams.engine.records import Change, Headers, KeyBytes
@@ -50,6 +51,7 @@ class SuppressBuffer(Store):
         #: Whether the size is kept up to date, as a bound in bytes needs it.
         self._counts_bytes = counts_bytes
         self._byte_size = 0
+        #: A heap: however much waits, what comes and what goes costs little.
         self._order: list[tuple[int, bytes, Any]] = []
         self._dirty: set[Any] = set()
 
@@ -57,11 +59,11 @@ class SuppressBuffer(Store):
         """Takes a result in; the place in the queue is that of an earlier one of the same key."""
         before = self._rows.get(key)
         if before is not None:
-            held = held._replace(time=before.time, prior=before.prior)
+            held = Held(before.time, before.prior, *held[2:])
             if self._counts_bytes:
                 self._byte_size -= self._size(key, before)
         else:
-            insort(self._order, (held.time, self.key_bytes(key), key))
+            heappush(self._order, (held.time, self.key_bytes(key), key))
         self._rows[key] = held
         if self._counts_bytes:
             self._byte_size += self._size(key, held)
@@ -78,7 +80,7 @@ class SuppressBuffer(Store):
 
     def pop(self) -> None:
         """Forgets what has waited longest."""
-        _, _, key = self._order.pop(0)
+        _, _, key = heappop(self._order)
         held = self._rows.pop(key)
         if self._counts_bytes:
             self._byte_size -= self._size(key, held)
@@ -94,7 +96,8 @@ class SuppressBuffer(Store):
 
     def entries(self) -> Iterator[Entry]:
         return (
-            Entry(key, self._rows[key].change.new, self._rows[key].timestamp) for _, _, key in self._order
+            Entry(key, self._rows[key].change.new, self._rows[key].timestamp)
+            for _, _, key in sorted(self._order)
         )
 
     def restore_numbers(self, numbers: tuple[int, ...]) -> None:
@@ -178,6 +181,7 @@ class GraceBuffer(Store):
 
     def __init__(self, name: str, key_bytes: KeyBytes, *, is_logged: bool = True) -> None:
         super().__init__(name, key_bytes, is_logged=is_logged)
+        #: A heap.
         self._order: list[tuple[int, bytes, int]] = []
         self._sequence = 0
 
@@ -185,20 +189,20 @@ class GraceBuffer(Store):
         self._sequence += 1
         place = (record.timestamp, self._sequence)
         self._rows[place] = record
-        insort(self._order, (record.timestamp, self.key_bytes(record.key), self._sequence))
+        heappush(self._order, (record.timestamp, self.key_bytes(record.key), self._sequence))
         self._changed.add(place)
         self.changelog_records += 1
 
     def pop_until(self, time: int) -> Iterator[WaitingRecord]:
         while self._order and self._order[0][0] <= time:
-            timestamp, _, sequence = self._order.pop(0)
+            timestamp, _, sequence = heappop(self._order)
             place = (timestamp, sequence)
             self._changed.add(place)
             self.changelog_records += 1
             yield self._rows.pop(place)
 
     def entries(self) -> Iterator[Entry]:
-        for timestamp, _, sequence in self._order:
+        for timestamp, _, sequence in sorted(self._order):
             record = self._rows[timestamp, sequence]
             yield Entry(record.key, record.value, timestamp)
 

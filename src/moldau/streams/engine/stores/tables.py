@@ -49,6 +49,13 @@ class TableStore(Store):
         for key in sorted(self._rows, key=self.key_bytes):
             yield Entry(key, *self._rows[key])
 
+    def saved(self, row: Any) -> Any:
+        """A plain tuple: a third of the bytes in a topic, and much less work, for a million rows."""
+        return tuple(row)
+
+    def taken_over(self, row: Any) -> Any:
+        return TimedValue(*row)
+
 
 class VersionedStore(TableStore):
     """A history of values for each key: a row is a list of versions by time, None where it was deleted."""

@@ -5,7 +5,7 @@ store's own: the largest that was written to it, whichever key it had.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from moldau.streams.engine.records import NO_TIME, KeyBytes, TimedValue, Windowed, time_bytes
@@ -70,15 +70,16 @@ class TimedStore(Store):
 
     def _see(self, time: int) -> bool:
         """Takes a time into account; False where nothing may be written at it any more."""
-        if time > self._observed:
-            self._observed = time
-            times = self._times
-            if times and times[0] <= self._last_expired():
-                self._expire(self._last_expired())
-        elif time < self._first_live_time():
-            self.counters.drop(LATE)
-            return False
-        return time > self._last_expired()
+        if time <= self._observed:
+            if time < self._first_live_time():
+                self.counters.drop(LATE)
+                return False
+            return time > self._last_expired()
+        self._observed = time
+        last = self._last_expired()
+        if self._times and self._times[0] <= last:
+            self._expire(last)
+        return time > last
 
     def _first_live_time(self) -> int:
         """Where the oldest segment begins that Kafka would still have."""
@@ -108,7 +109,10 @@ class TimedStore(Store):
         keys = self._by_time.get(time)
         if keys is None:
             keys = self._by_time[time] = set()
-            insort(self._times, time)
+            if self._times and time < self._times[-1]:
+                insort(self._times, time)
+            else:
+                self._times.append(time)
         keys.add((key, part))
 
     def _erase(self, key: Any, time: int, part: Any) -> None:
@@ -246,10 +250,17 @@ class SessionStore(TimedStore):
         row = self._rows.get(key)
         if row is None:
             return []
+        return [(*part, row[part]) for part in self.parts(row, earliest_end, latest_start)]
+
+    def parts(
+        self, row: Collection[tuple[int, int]], earliest_end: int, latest_start: int
+    ) -> list[tuple[int, int]]:
+        """Start and end of those sessions of a row that end and start in these bounds, by end."""
         earliest_end = max(earliest_end, self._observed - self.retention_ms + 1)
-        found = [(end, start) for start, end in row if end >= earliest_end and start <= latest_start]
-        found.sort()
-        return [(start, end, row[start, end]) for end, start in found]
+        found = [part for part in row if part[1] >= earliest_end and part[0] <= latest_start]
+        if len(found) > 1:
+            found.sort(key=_end_and_start)
+        return found
 
     def fetch(self, key: Any, start: int, end: int) -> Any:
         row = self._rows.get(key)
@@ -293,6 +304,10 @@ class SessionStore(TimedStore):
     def _time_of(self, part: Any) -> int:
         end: int = part[1]
         return end
+
+
+def _end_and_start(part: tuple[int, int]) -> tuple[int, int]:
+    return part[1], part[0]
 
 
 class JoinStore(TimedStore):
