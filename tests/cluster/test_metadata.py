@@ -128,6 +128,28 @@ def test_a_very_large_group_is_cut() -> None:
     run(scenario)
 
 
+def test_a_topic_does_not_come_in_the_append_in_which_one_of_its_name_goes() -> None:
+    first, second, third = (bytes([number] * 16) for number in (1, 2, 3))
+
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        await metadata.submit(lambda image: [TopicCreated(first, "orders"), FeatureLevel("f", 1)])
+        await asyncio.gather(
+            metadata.submit(lambda image: [TopicDeleted(first)]),
+            metadata.submit(lambda image: [TopicCreated(second, "paid")]),
+            metadata.submit(lambda image: [TopicCreated(third, "orders")]),
+            metadata.submit(feature("f", 2)),
+        )
+        assert store.appends == [2, 2, 2]
+        assert set(metadata.image.topics_by_id) == {second, third}
+        # One command may do both.
+        await metadata.submit(lambda image: [TopicDeleted(third), TopicCreated(first, "orders")])
+        assert set(metadata.image.topics_by_id) == {first, second}
+
+    run(scenario)
+
+
 def test_an_error_belongs_to_the_one_who_asked() -> None:
     async def scenario() -> None:
         store = Store()

@@ -25,7 +25,7 @@ from typing import TypeVar
 from moldau.base.tasks import Background
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, difference
-from moldau.cluster.records import MetadataError, Record
+from moldau.cluster.records import MetadataError, Record, TopicCreated, TopicDeleted
 from moldau.cluster.store.contract import Changes, MetadataStore, StaleControllerEpoch, StaleVersion
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -230,9 +230,14 @@ class Metadata:
             del group[:decided]
 
     def _decide(self, group: Sequence[_Submission]) -> tuple[ClusterImage, list[Record], int]:
-        """The image after the commands, their records, and how many of the commands fit into the append."""
+        """The image after the commands, their records, and how many of the commands fit into the append.
+
+        A topic never comes in the append in which one of its name goes: a broker needs the name's directories
+        to be gone before it makes others, and both take their time on a busy disk.
+        """
         image = self.known
         records: list[Record] = []
+        gone: set[str] = set()
         for decided, submission in enumerate(group):
             if len(records) >= _MAX_RECORDS_PER_APPEND:
                 return image, records, decided
@@ -242,6 +247,15 @@ class Metadata:
             try:
                 decided_records = submission.decide(image)
                 if decided_records:
+                    if gone and any(
+                        isinstance(each, TopicCreated) and each.name in gone for each in decided_records
+                    ):
+                        return image, records, decided
+                    gone.update(
+                        image.topics_by_id[each.topic_id].name
+                        for each in decided_records
+                        if isinstance(each, TopicDeleted)
+                    )
                     image = image.apply_all(decided_records, version=self.known.version + 1)
                     records.extend(decided_records)
             except Exception as error:  # raised to the caller of submit, whatever it is
