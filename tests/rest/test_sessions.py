@@ -12,6 +12,7 @@ from moldau.rest import refusals, sessions
 from moldau.rest.refusals import Refusals
 from moldau.rest.sessions import Session, SessionOptions, Sessions
 from moldau.web.problems import Problem
+from tests.shared.waiting import turns
 
 
 def test_nobody_gets_a_session_that_is_about_to_end():
@@ -49,8 +50,7 @@ class Clusters:
         self.tries += 1
         self.now += 1
         self.most = max(self.most, self.now)
-        for _ in range(self.turns):
-            await asyncio.sleep(0)
+        await turns(self.turns)
         self.now -= 1
         if security.credentials.password != "right":
             raise KafkaError(self.code, "no")
