@@ -11,7 +11,7 @@ has its place behind it and is read later. A table whose place is kept is never 
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moldau.connect.config.definition import ConfigDef
@@ -97,7 +97,17 @@ class JdbcSnapshotTask(SnapshotTask):
         if plan is not None and plan.mode != self._settings["mode"]:
             return Snapshot(name, (), cleared=_places_of(table, plan))
         made = plan or self._planned(name, table)
-        return None if made is None else self._snapshot(name, table, made, is_new=plan is None)
+        if made is None:
+            return None
+        if plan is None:
+            made = replace(made, began=max(made.began, self._after_kept(table, made)))
+        return self._snapshot(name, table, made, is_new=plan is None)
+
+    def _after_kept(self, table: Table, plan: Plan) -> int:
+        """A time behind that of a plan which has left ranges, be it made in this very millisecond."""
+        kept = map(self._context.offset_of, _places_of(table, plan))
+        times = (place.get("began") for place in kept if place is not None)
+        return max((time + 1 for time in times if isinstance(time, int)), default=0)
 
     def _snapshot(self, name: str, table: Table, plan: Plan, *, is_new: bool) -> Snapshot:
         mode = plan.mode
