@@ -21,7 +21,7 @@ from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
 from tests.cluster_faults.checker import Fate, History, Polled, Sent
-from tests.cluster_simulation.laws import Laws
+from tests.cluster_simulation.invariants import Invariants
 from tests.cluster_simulation.processes import Process
 from tests.cluster_simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.virtual_time import VirtualClock
@@ -37,9 +37,9 @@ PARTITIONS = 2
 
 
 class Clients:
-    def __init__(self, cluster: SimulatedCluster, laws: Laws, seed: int) -> None:
+    def __init__(self, cluster: SimulatedCluster, invariants: Invariants, seed: int) -> None:
         self.cluster = cluster
-        self.laws = laws
+        self.invariants = invariants
         self.histories = {"plain": History(), "bank": History()}
         self._seed = seed
         self.done = False
@@ -129,7 +129,7 @@ class Clients:
         async def delivered() -> None:
             metadata = await delivery
             history.sent[place] = Sent(name, partition, value, Fate.ACKNOWLEDGED, metadata.offset)
-            self.laws.acknowledge(TopicPartition("plain", partition), metadata.offset, value.encode())
+            self.invariants.acknowledge(TopicPartition("plain", partition), metadata.offset, value.encode())
 
         return delivered()
 

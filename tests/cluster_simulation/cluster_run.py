@@ -15,7 +15,7 @@ from moldau.base.names import TopicPartition
 from tests.cluster_faults.checker import anomalies
 from tests.cluster_simulation.changes import Operator
 from tests.cluster_simulation.clients import Clients
-from tests.cluster_simulation.laws import Laws
+from tests.cluster_simulation.invariants import Invariants
 from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
 from tests.cluster_simulation.simulated_network import NetworkLoop
 from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Event, Odds, plan
@@ -27,7 +27,7 @@ HEAL_SECONDS = 60.0
 START_SECONDS = 30.0
 
 
-class LawBroken(AssertionError):
+class InvariantBroken(AssertionError):
     """Something that must not be; the message says what, and how to see it again."""
 
 
@@ -39,8 +39,8 @@ class ClusterRun:
         self.events = plan(seed, seconds, odds) if events is None else list(events)
         self.loop = NetworkLoop(seed)
         self.cluster = SimulatedCluster(self.loop, seed)
-        self.laws = Laws(self.cluster)
-        self.clients = Clients(self.cluster, self.laws, seed)
+        self.invariants = Invariants(self.cluster)
+        self.clients = Clients(self.cluster, self.invariants, seed)
         self.operator = Operator(self.cluster, self.clients.open)
         self._next_compare = 0.0
         self.healed_after = 0.0
@@ -90,12 +90,12 @@ class ClusterRun:
             self._look()
 
     def _look(self) -> None:
-        self.laws.look()
+        self.invariants.look()
         if self.loop.time() >= self._next_compare:
             self._next_compare = self.loop.time() + _COMPARE_SECONDS
-            self.laws.compare()
-        if self.laws.broken:
-            self._fail(self.laws.broken)
+            self.invariants.compare()
+        if self.invariants.broken:
+            self._fail(self.invariants.broken)
         if self.clients.problems or self.loop.failures:
             self._fail([*self.clients.problems, *self.loop.failures])
 
@@ -254,8 +254,8 @@ class ClusterRun:
         await self._until(lambda: self.clients.at_work == 0, HEAL_SECONDS, "a writer does not end")
         await self._until(self._is_ready, HEAL_SECONDS, "the cluster is not whole again")
         await self._until(self._is_committed, HEAL_SECONDS, "a partition is not committed up to its end")
-        self.laws.compare()
-        self.laws.compare_directories()
+        self.invariants.compare()
+        self.invariants.compare_directories()
         self._look()
         self.clients.ends = self._ends()
         await self._until(lambda: self.clients.readers_left == 0, HEAL_SECONDS, "a reader is stuck")
@@ -306,7 +306,7 @@ class ClusterRun:
     def _fail(self, reasons: Sequence[str]) -> None:
         shown = "\n  ".join(reasons[:5])
         story = "\n  ".join(self.cluster.story[-40:])
-        raise LawBroken(
+        raise InvariantBroken(
             f"seed {self.seed}:\n  {shown}\nwhat happened:\n  {story}\nagain: "
             f"MOLDAU_CLUSTER_SEED={self.seed} MOLDAU_CLUSTER_SECONDS={self.seconds:g} "
             f"{'MOLDAU_CLUSTER_OPERATED=1 ' if self._odds == OPERATED else ''}"
@@ -334,7 +334,7 @@ def shortened(seed: int, seconds: float, odds: Odds | None = None) -> list[Event
         fewer = events[:at] + events[at + 1 :]
         try:
             simulate(seed, seconds, odds, fewer)
-        except LawBroken:
+        except InvariantBroken:
             events = fewer
         else:
             at += 1

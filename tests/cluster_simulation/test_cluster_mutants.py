@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster_simulation.cluster_mutants import MUTANTS, Mutant
-from tests.cluster_simulation.cluster_run import LawBroken, simulate
+from tests.cluster_simulation.cluster_run import InvariantBroken, simulate
 from tests.cluster_simulation.trouble import Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -26,7 +26,7 @@ def notice(mutant: Mutant, odds: Odds, runs: int, monkeypatch: pytest.MonkeyPatc
     for seed in range(runs):
         try:
             simulate(seed, SECONDS, odds)
-        except LawBroken:
+        except InvariantBroken:
             return seed
     pytest.fail(f"{mutant.__name__} was not noticed in {runs} runs")
 

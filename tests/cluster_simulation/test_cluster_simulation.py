@@ -1,4 +1,4 @@
-"""Seeded runs of three whole brokers with clients and trouble; what must hold is in ``laws`` and ``checker``.
+"""Seeded runs of three whole brokers with clients and trouble; ``invariants`` and ``checker`` say what holds.
 
     MOLDAU_CLUSTER_SEED=123 .venv/bin/pytest tests/cluster_simulation -k replay
 
@@ -12,7 +12,7 @@ import os
 
 import pytest
 
-from tests.cluster_simulation.cluster_run import ClusterRun, LawBroken, shortened, simulate
+from tests.cluster_simulation.cluster_run import ClusterRun, InvariantBroken, shortened, simulate
 from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -23,25 +23,25 @@ KNOWN_SEEDS = (2, 6112, 6189)
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
-def test_no_law_is_broken(seed: int) -> None:
+def test_no_invariant_is_broken(seed: int) -> None:
     simulate(seed, SECONDS)
 
 
 @pytest.mark.parametrize("seed", range(30, 32))
-def test_no_law_is_broken_while_replicas_move_and_configs_change(seed: int) -> None:
+def test_no_invariant_is_broken_while_replicas_move_and_configs_change(seed: int) -> None:
     run = simulate(seed, SECONDS, OPERATED)
     assert any(f" {kind} " in line for kind in ("move", "lower") for line in run.cluster.story)
 
 
 @pytest.mark.parametrize("seed", [40, 41, 1008])
-def test_no_law_is_broken_while_topics_come_and_go(seed: int) -> None:
+def test_no_invariant_is_broken_while_topics_come_and_go(seed: int) -> None:
     run = simulate(seed, SECONDS, TOPICS)
     assert any(" topic " in line for line in run.cluster.story)
-    assert run.laws.checks["directories"]
+    assert run.invariants.checks["directories"]
 
 
 @pytest.mark.parametrize("seed", [115, 122, 131])
-def test_no_law_is_broken_while_disks_hang(seed: int) -> None:
+def test_no_invariant_is_broken_while_disks_hang(seed: int) -> None:
     run = simulate(seed, 8.0, HANGING)
     assert any(" hung_disk " in line for line in run.cluster.story)
 
@@ -56,7 +56,7 @@ def test_replay() -> None:
     for seed in KNOWN_SEEDS if given is None else (int(given),):
         try:
             simulate(seed, seconds, odds)
-        except LawBroken:
+        except InvariantBroken:
             if os.environ.get("MOLDAU_CLUSTER_SHORTEN"):
                 print(f"seed {seed} fails with", *shortened(seed, seconds, odds), sep="\n  ")
             raise
@@ -66,7 +66,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     def story(run: ClusterRun) -> object:
         ends = [(place, leader, run.clients.ends) for place, leader in run._places()]
         world = run.loop.turns, run.loop.time(), run.cluster.story
-        return world, ends, run.clients.histories, run.laws.checks
+        return world, ends, run.clients.histories, run.invariants.checks
 
     assert story(simulate(14, SECONDS)) == story(simulate(14, SECONDS))
 
@@ -75,8 +75,8 @@ def test_a_run_does_something() -> None:
     """A simulation of an idle cluster finds nothing."""
     run = simulate(502, SECONDS)
     assert all(
-        run.laws.checks[law] > 1
-        for law in (
+        run.invariants.checks[invariant] > 1
+        for invariant in (
             "one leader in an epoch",
             "a leader has what was acknowledged",
             "replicas agree",

@@ -21,7 +21,7 @@ KNOWN_SEEDS = (1, 5, 7, 14, 1001, 1022, 20127)
 
 
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_no_law_is_broken(seed: int) -> None:
+def test_no_invariant_is_broken(seed: int) -> None:
     simulate(seed, SECONDS)
 
 

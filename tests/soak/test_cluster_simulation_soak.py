@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cluster_simulation.cluster_mutants import MUTANTS
-from tests.cluster_simulation.cluster_run import LawBroken, simulate
+from tests.cluster_simulation.cluster_run import InvariantBroken, simulate
 from tests.cluster_simulation.trouble import HANGING, OPERATED, TOPICS, Odds
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
@@ -25,7 +25,7 @@ MOST_FAILURES = 5
 RUNS_OF_A_MUTANT = 40
 
 
-def test_no_law_is_broken() -> None:
+def test_no_invariant_is_broken() -> None:
     given = os.environ.get("MOLDAU_SOAK_SEED")
     dice = random.Random(int(given) if given is not None else time.time_ns())
     until = time.monotonic() + SECONDS * SHARE
@@ -35,8 +35,8 @@ def test_no_law_is_broken() -> None:
         try:
             odds = dice.choice((Odds(), OPERATED, TOPICS, HANGING))
             run = simulate(dice.randrange(1 << 31), dice.choice(TROUBLE_SECONDS), odds)
-            counts.update(run.laws.checks)
-        except LawBroken as error:
+            counts.update(run.invariants.checks)
+        except InvariantBroken as error:
             failures.append(str(error))
         counts["runs"] += 1
     print(f"cluster simulation: {dict(counts)}")
@@ -50,6 +50,6 @@ def test_the_simulation_notices_when(mutant: Any, monkeypatch: pytest.MonkeyPatc
     for seed in range(RUNS_OF_A_MUTANT):
         try:
             simulate(seed, 8.0, odds)
-        except LawBroken:
+        except InvariantBroken:
             return
     pytest.fail(f"{patch.__name__} was not noticed")

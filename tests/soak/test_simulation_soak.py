@@ -25,7 +25,7 @@ TROUBLE_SECONDS = (15.0, 40.0, 40.0, 120.0)
 MOST_FAILURES = 5
 
 
-def test_no_law_is_broken() -> None:
+def test_no_invariant_is_broken() -> None:
     given = os.environ.get("MOLDAU_SOAK_SEED")
     dice = random.Random(int(given) if given is not None else time.time_ns())
     until = time.monotonic() + SECONDS * SHARE

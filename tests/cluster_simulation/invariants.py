@@ -1,7 +1,7 @@
 """What must hold in every moment of a simulated cluster, looked up in the brokers themselves.
 
-Invariant: read only. Each law that is broken is a sentence; ``checks`` counts how often each was looked at,
-so that a law which never had anything to look at is noticed.
+Nothing is changed here. Each invariant that is broken is a sentence; ``checks`` counts how often each was
+looked at, so that one which never had anything to look at is noticed.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ def content(partition: "Partition", below: int) -> Content:
     return found
 
 
-class Laws:
+class Invariants:
     def __init__(self, cluster: "SimulatedCluster") -> None:
         self._cluster = cluster
         self.broken: list[str] = []
@@ -63,7 +63,7 @@ class Laws:
         self.acknowledged.setdefault(place, {})[offset] = value
 
     def look(self) -> None:
-        """The laws that are cheap enough for every step."""
+        """The invariants that are cheap enough for every step."""
         image = self._cluster.image()
         for broker in self._cluster.running():
             for partition in broker.partitions():
@@ -78,7 +78,7 @@ class Laws:
                 self._dead_lead_nothing(gone, place, described)
 
     def compare(self) -> None:
-        """The laws that read whole logs."""
+        """The invariants that read whole logs."""
         image = self._cluster.image()
         for place, described in self._described(image):
             self._replicas_agree(place, described)
