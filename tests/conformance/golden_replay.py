@@ -27,9 +27,10 @@ from tests.conformance.kafka_tools import JavaTools, Tools
 
 TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
 
-CHANGES = re.compile(r" --(create|alter|delete)\b")
-# Apache Kafka answers a change before it has applied it; the capture waited as long before the next command.
-KAFKA_SETTLES_S = 0.35
+CHANGES = re.compile(r" --(create|alter|delete|execute|verify|cancel)\b")
+# A change is answered before every broker has applied it, by Apache Kafka and by one of several brokers; the
+# capture waited as long before the next command.
+SETTLES_S = 0.35
 
 REASSIGN = "kafka-reassign-partitions"
 MOVES_S = 60.0
@@ -132,8 +133,9 @@ class Replay:
         if lacking := missing(need_of(block), self._tools.name, self._node.name):
             return Outcome(self._scenario.transcript, block, self._tools.name, self._node.name, *lacking)
         printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
-        if self._node.name == "kafka" and CHANGES.search(block.line):
-            time.sleep(KAFKA_SETTLES_S)  # nothing tells when it has applied it everywhere
+        several = isinstance(self._node, ThreeBrokers)
+        if (several or self._node.name == "kafka") and CHANGES.search(block.line):
+            time.sleep(SETTLES_S)  # nothing tells when it has been applied everywhere
         if is_short_move(block):
             self._wait_for_moves()
         self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))

@@ -69,7 +69,7 @@ def test_every_consumer_setting_has_its_option() -> None:
         (producer_options, {"compression.type": "foo"}, "Invalid value foo for configuration compression.type: String must be one of: none, gzip, snappy, lz4, zstd"),
         (producer_options, {"linger.ms": "abc"}, "Invalid value abc for configuration linger.ms: Not a number of type LONG"),
         (producer_options, {"enable.idempotence": "true", "acks": "1"}, "Must set acks to all in order to use the idempotent producer."),
-        (producer_options, {"transactional.id": "t"}, "transactional.id: moldau's tools write without transactions"),
+        (producer_options, {"transactional.id": "t"}, "transactional.id: this tool writes without transactions"),
         (consumer_options, {"isolation.level": "foo"}, "Invalid value foo for configuration isolation.level: String must be one of: read_committed, read_uncommitted"),
         (consumer_options, {"auto.offset.reset": "x"}, "Invalid value x for configuration auto.offset.reset: String must be one of: earliest, latest, none"),
     ],

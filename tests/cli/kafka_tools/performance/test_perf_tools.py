@@ -49,7 +49,6 @@ def test_producer_options(tool: Callable[..., Any], words: tuple[str, ...], mess
         (("--producer-props", "foo"), "java.lang.IllegalArgumentException: Invalid property: foo"),
         (("--command-property", "acks=7"), "org.apache.kafka.common.config.ConfigException: Invalid value 7 for configuration acks: String must be one of: all, -1, 0, 1"),
         (("--command-config", "/none"), "java.nio.file.NoSuchFileException: /none"),
-        (("--transactional-id", "t"), "org.apache.kafka.common.errors.UnsupportedVersionException: transactional.id: moldau's tools write without transactions"),
     ],
 )  # fmt: skip
 def test_producer_settings(tool_at: Callable[..., Any], words: tuple[str, ...], message: str) -> None:
@@ -58,6 +57,24 @@ def test_producer_settings(tool_at: Callable[..., Any], words: tuple[str, ...], 
     )
     assert result.errors == [f'Exception in thread "main" {message}']
     assert result.code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--transactional-id", "perf-1", "--transaction-duration-ms", "1"), ("--transaction-duration-ms", "1")],
+)
+def test_a_run_in_transactions(tool_at: Callable[..., Any], broker: Broker, words: tuple[str, ...]) -> None:
+    result = tool_at(
+        "kafka-producer-perf-test", *PRODUCER, "--num-records", "300", "--record-size", "50", *words
+    )
+    (line,) = result.lines
+    assert TOTAL.fullmatch(line), line
+    assert result.code == 0
+    (transaction,) = tool_at("kafka-transactions", "list").lines[1:]
+    name, *_, state = transaction.split()
+    assert name.startswith("perf-1" if "perf-1" in words else "performance-producer-")
+    assert state in ("PrepareCommit", "CompleteCommit")
+    assert len(broker.records("perf")) == 300
 
 
 def test_a_run_of_the_producer(tool_at: Callable[..., Any], broker: Broker) -> None:

@@ -49,7 +49,7 @@ def producer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     if properties.get("transactional.id"):
         raise ToolError(
             "org.apache.kafka.common.errors.UnsupportedVersionException",
-            "transactional.id: moldau's tools write without transactions",
+            "transactional.id: this tool writes without transactions",
         )
     return java_settings.producer_options(properties)
 

@@ -1,7 +1,6 @@
 """``moldau kafka-producer-perf-test``: how fast records are written, as Kafka's ProducerPerformance.
 
-A record that could not be written is reported on standard error and does not count. It writes without
-transactions.
+A record that could not be written is reported on standard error and does not count.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from moldau.base.clock import SystemClock
 from moldau.cli.kafka_tools.console_producer import send_error
@@ -28,6 +28,7 @@ from moldau.protocol.errors import KafkaError
 _NAME = "kafka-producer-perf-test"
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
 _POOL_BYTES = 1 << 20
+_TRANSACTION_DURATION_MS = 3000
 
 TOOL = Tool(
     _NAME,
@@ -50,8 +51,13 @@ TOOL = Tool(
             "warmup-records", "How many records at the beginning are measured separately.", "count", int, 0
         ),
         Option("reporting-interval", "How often to print the progress.", "ms", int, 5000),
-        Option("transactional-id", "Not supported: this tool writes without transactions.", "id"),
-        Option("transaction-duration-ms", "Not supported: this tool writes without transactions.", "ms", int),
+        Option("transactional-id", "Write in transactions with this id; else one is made up.", "id"),
+        Option(
+            "transaction-duration-ms",
+            "Write in transactions, and commit each after so long; 3000.",
+            "ms",
+            int,
+        ),
         Option(
             "producer-props", "The old name of --command-property.", "key=value", several=True, hidden=True
         ),
@@ -62,6 +68,8 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092",
         "--topic perf --num-records 5000 --payload-file lines.txt --throughput 1000 "
         "--command-property bootstrap.servers=localhost:9092 acks=1 linger.ms=10",
+        "--topic perf --num-records 100000 --record-size 100 --throughput -1 --transaction-duration-ms 100 "
+        "--bootstrap-server localhost:9092",
     ),
 )
 
@@ -152,8 +160,10 @@ def producer_properties(given: Given, console: Console) -> dict[str, str]:
     if not properties.get("bootstrap.servers"):
         name = "org.apache.kafka.common.config.ConfigException"
         raise ToolError(name, "No resolvable bootstrap urls given in bootstrap.servers")
-    if given.has("transactional-id") or given.has("transaction-duration-ms"):
-        properties["transactional.id"] = given.value("transactional-id") or "performance-producer"
+    if given.has("transactional-id"):
+        properties["transactional.id"] = given.value("transactional-id")
+    elif given.has("transaction-duration-ms"):
+        properties.setdefault("transactional.id", f"performance-producer-{uuid4()}")
     return properties
 
 
@@ -225,10 +235,37 @@ class _Run:
         return [each.total_line(now_ms) for each in figures]
 
 
+class _Transactions:
+    """Each is committed with the first record after its time."""
+
+    def __init__(self, producer: Producer, duration_ms: int) -> None:
+        self._producer = producer
+        self._duration_ms = duration_ms
+        self._began_ms: int | None = None
+
+    async def before(self, now_ms: int) -> None:
+        """A record is about to be written."""
+        if self._began_ms is None:
+            await self._producer.begin_transaction()
+            self._began_ms = now_ms
+
+    async def after(self, now_ms: int) -> None:
+        if self._began_ms is not None and now_ms - self._began_ms >= self._duration_ms:
+            await self.end()
+
+    async def end(self) -> None:
+        if self._began_ms is not None:
+            await self._producer.commit_transaction()
+            self._began_ms = None
+
+
 async def _produce(
     given: Given, properties: dict[str, str], payload: Callable[[int], bytes], console: Console
 ) -> None:
+    transactional_id = properties.pop("transactional.id", "")
     options = producer_options(properties)
+    if transactional_id:
+        options["transactional_id"] = transactional_id
     now_ms = SystemClock().now_ms
     count: int = given.value("num-records")
     warmup: int = given.value("warmup-records")
@@ -265,6 +302,10 @@ async def _send_all(
     warmup: int = given.value("warmup-records")
     throughput: float = given.value("throughput")
     begin_ms = now_ms()
+    transactions = None
+    if producer.options.transactional_id is not None:
+        duration_ms = given.value("transaction-duration-ms") or _TRANSACTION_DURATION_MS
+        transactions = _Transactions(producer, duration_ms)
 
     def callback(start_ms: int, size: int, steady: bool) -> OnDelivery:
         def done(outcome: RecordMetadata | KafkaError) -> None:
@@ -281,15 +322,21 @@ async def _send_all(
         if warmup and index == warmup:
             measured.steady = ProducerFigures(count - warmup, start_ms, steady_state=True)
         done = callback(start_ms, len(value), index >= warmup)
+        if transactions is not None:
+            await transactions.before(start_ms)
         try:
             if producer.try_send(topic, value, on_delivery=done) is None:
                 await producer.send(topic, value, on_delivery=done)
         except KafkaError as error:
             measured.failed(send_error(error, topic, LineRecord(None, value), producer))
+        if transactions is not None:
+            await transactions.after(start_ms)
         if throughput > 0:
             ahead_s = (index + 1) / throughput - (start_ms - begin_ms) / 1000
             if ahead_s > 0:
                 await asyncio.sleep(ahead_s)
+    if transactions is not None:
+        await transactions.end()
 
 
 def _metrics(measured: _Run, properties: dict[str, str]) -> dict[str, float]:
