@@ -2,6 +2,9 @@
 
 import pytest
 
+from moldau.client.admin.admin import Admin
+from moldau.protocol.errors import ErrorCode, KafkaError
+
 
 @pytest.fixture
 def cluster(http):
@@ -27,6 +30,20 @@ def links(found):
     elif isinstance(found, list):
         for each in found:
             yield from links(each)
+
+
+def test_a_broker_hears_of_a_new_topic_later_than_the_controller(http, cluster, monkeypatch):
+    describe, unheard = Admin.describe_topics, [1, 2]
+
+    async def describe_later(self, names=None, **more):
+        if names is not None and unheard:
+            unheard.pop()
+            return {name: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names}
+        return await describe(self, names, **more)
+
+    monkeypatch.setattr(Admin, "describe_topics", describe_later)
+    assert http.post(f"{cluster}/topics", json={"topic_name": "late"}).status_code == 201
+    assert unheard == []
 
 
 def test_the_way_of_a_topic(http, cluster, refusal):

@@ -1,13 +1,14 @@
 """v3: topics, their partitions and replicas, moves of replicas, elections of leaders."""
 
+import asyncio
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.client.admin.admin import raise_errors
+from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import NewPartitions, NewTopic, PartitionDescription, TopicDescription
 from moldau.client.admin.replicas import PREFERRED, UNCLEAN, Move, elect_leaders, ongoing_moves, reassign
 from moldau.client.transport.cluster import NO_OPERATIONS
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import problems
 from moldau.rest.api.call import RestCall, entries_of
 from moldau.rest.api.v3.clusters import broker_of
@@ -16,6 +17,9 @@ from moldau.security.acls import Operation
 from moldau.web.routes import Answer
 
 _MAX_NUMBER = (1 << 31) - 1
+#: How long a broker may take to hear of a new topic, and how often it is asked.
+_HEARD_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
 
 
 async def list_topics(call: RestCall) -> Any:
@@ -37,11 +41,21 @@ async def create_topic(call: RestCall) -> Any:
         assert not isinstance(found, KafkaError)
         fields = {"partitions_count": max(found.num_partitions, 0)}
         return Answer(_topic_fields(call, wanted.name, False, max(found.replication_factor, 0), fields), 200)
-    described = (await session.admin.describe_topics([wanted.name]))[wanted.name]
-    if isinstance(described, KafkaError):
-        raise described
-    shown = _topic(call, described, False)
+    shown = _topic(call, await _new_description(session.admin, wanted.name), False)
     return Answer(shown, 201, (("Location", shown["metadata"]["self"]),))
+
+
+async def _new_description(admin: Admin, name: str) -> TopicDescription:
+    """A topic that was made this moment: the broker that is asked may not have heard of it yet."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _HEARD_SECONDS
+    while True:
+        described = (await admin.describe_topics([name]))[name]
+        if not isinstance(described, KafkaError):
+            return described
+        if described.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or loop.time() >= deadline:
+            raise described
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _new_topic(body: dict[str, Any]) -> NewTopic:
