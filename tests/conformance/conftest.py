@@ -109,7 +109,8 @@ else:
         report = outcome.get_result()  # type: ignore[attr-defined]
         mark = item.get_closest_marker("check")
         if mark is not None and (report.when == "call" or (report.when == "setup" and not report.passed)):
-            why = "" if report.passed else str(report.longrepr).strip().splitlines()[-1]
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            why = "" if report.passed else str(reason).strip().splitlines()[-1]
             client, what = mark.args
             check = Check(client, what, WORKS if report.passed else report.outcome, why)
             item.config.stash[RUN_KEY].checks.setdefault(item.path.stem, []).append(check)
